@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import datetime
 import difflib
 import itertools
 import re
@@ -130,15 +129,6 @@ def seconds(text: str) -> float:
     if not 0 < value < float("inf"):
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
     return value
-
-
-def time(text: str) -> datetime.datetime:
-    """A date or a time in ISO 8601, in UTC if it names no zone."""
-    try:
-        found = datetime.datetime.fromisoformat(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no date or time in ISO 8601") from None
-    return found if found.tzinfo is not None else found.replace(tzinfo=datetime.UTC)
 
 
 def node_uuid(text: str) -> str:

@@ -7,8 +7,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from ironic_virt.cmd import arguments, output
-from ironic_virt.cmd.commands import argument
+from ironic_virt.cmd import output
 
 _NONE = "none"
 
@@ -41,35 +40,3 @@ class Version(output.ShowOne):
         with self.unopened(parsed_args) as (_, database):
             values = (database.url, database.version() or _NONE, database.needed_version)
         return output.one(self.columns, values)
-
-
-class Purge(output.Lister):
-    """Delete the history of servers, nodes, services and flavors that were deleted long ago.
-
-    A few hundred rows go in one transaction, so services and commands go on meanwhile. If it
-    is interrupted, start it again.
-    """
-
-    epilog = """\
-examples:
-  ironic-virt-manage db purge --before 2026-01-31
-  ironic-virt-manage db purge --before 2026-01-31T12:00:00+01:00 -f json
-"""
-
-    columns = output.in_order("Kind", "Deleted Rows")
-    takes = (
-        argument(
-            "--before",
-            required=True,
-            type=arguments.time,
-            metavar="<time>",
-            help="Only what was deleted before this date or time, in ISO 8601; UTC unless it"
-            " says otherwise.",
-        ),
-    )
-
-    def take_action(self, parsed_args: argparse.Namespace) -> Any:
-        """Do it."""
-        with self.records(parsed_args) as database:
-            counts = database.purge(parsed_args.before)
-        return output.table(self.columns, counts.items())

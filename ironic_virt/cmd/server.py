@@ -30,14 +30,6 @@ class List(output.Lister):
         ),
         argument("--host", metavar="<host>", help="Only those of this compute service."),
         argument("--node", metavar="<uuid>", help="Only those on this node."),
-        one_of(
-            argument(
-                "--deleted",
-                action="store_true",
-                help="Only those that are deleted: their history.",
-            ),
-            argument("--all", action="store_true", help="Those that are deleted, too."),
-        ),
         LIMIT,
         argument(
             "--marker",
@@ -49,18 +41,16 @@ class List(output.Lister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
         """List servers."""
-        deleted = None if parsed_args.all else parsed_args.deleted
         with self.records(parsed_args) as database:
             marker = parsed_args.marker
             if marker is not None:
-                marker = database.instances.get(marker, deleted=True).uuid
+                marker = database.instances.get(marker).uuid
             status = parsed_args.status
             found = database.instances.list(
                 parsed_args.host,
                 parsed_args.node,
                 name=parsed_args.name,
                 **({} if status is None else server_view.conditions(status)),
-                deleted=deleted,
                 marker=marker,
                 limit=parsed_args.limit,
             )
@@ -68,7 +58,7 @@ class List(output.Lister):
 
 
 class Show(output.ShowOne):
-    """Show a server; one that is deleted by its ID."""
+    """Show a server."""
 
     columns = server_view.SHOW_COLUMNS
     takes = (SERVER,)
@@ -76,8 +66,7 @@ class Show(output.ShowOne):
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
         """Show a server."""
         with self.records(parsed_args) as database:
-            found = database.instances.get(parsed_args.server, deleted=True)
-            return server_view.one(database, found)
+            return server_view.one(database.instances.get(parsed_args.server))
 
 
 class Ask(Asking):
@@ -112,12 +101,12 @@ class AskOne(Asking, output.ShowOne):
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
         """Ask, and wait."""
         asked = self.arguments(parsed_args)
-        with self.requests(parsed_args) as (requests, database):
+        with self.requests(parsed_args) as (requests, _):
             request = requests.ask(self.verb, parsed_args.server, **asked)
+            server = request.instance
             if parsed_args.wait:
-                self.wait(requests, [request], parsed_args)
-            server = database.instances.get(request.instance.uuid, deleted=True)
-            return server_view.one(database, server, **self.more())
+                (server,) = self.wait(requests, [request], parsed_args)
+            return server_view.one(server, **self.more())
 
     def more(self) -> dict[str, Any]:
         """Fields that are shown beside those of the server."""

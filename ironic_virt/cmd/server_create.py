@@ -159,22 +159,17 @@ examples:
             building = [one for one in asked if not has_failed(one)]
             for one in asked:
                 if has_failed(one):
-                    fault = database.faults.latest(one.instance.uuid)
+                    fault = one.instance.fault
                     self.fail(
                         f"Server {one.instance.name}: "
                         f"{fault.message if fault else 'there is no node for it'}"
                     )
+            instances = [one.instance for one in asked]
             if parsed_args.wait and building:
-                self.wait(requests, building, parsed_args)
-            instances = [
-                database.instances.get(one.instance.uuid, deleted=True)
-                if parsed_args.wait
-                else one.instance
-                for one in asked
-            ]
+                instances = self.wait(requests, building, parsed_args)
             if most > 1:
                 return output.table(server_view.LIST_COLUMNS, instances)
-            return server_view.one(database, instances[0])
+            return server_view.one(instances[0])
 
     def produce_output(
         self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Any

@@ -14,6 +14,7 @@ from ironic_virt.compute.errors import RequestTimeout
 
 if TYPE_CHECKING:
     from ironic_virt.compute.api import Request, Requests
+    from ironic_virt.compute.db.records import Instance
 
 PASSWORD_COLUMN = "adminPass"
 
@@ -51,10 +52,10 @@ examples:
 
     def wait(
         self, requests: Requests, asked: Sequence[Request], parsed_args: argparse.Namespace
-    ) -> None:
+    ) -> list[Instance]:
         """Wait until it has ended."""
         try:
-            super().wait(requests, asked, parsed_args)
+            return super().wait(requests, asked, parsed_args)
         except (RequestTimeout, KeyboardInterrupt):
             if self._made_up is not None:
                 # It still holds, and nobody else knows it.

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from ironic_virt import virt
 from ironic_virt.cmd import output
-from ironic_virt.cmd.output import Cells, Json, Words, time_of, when
-from ironic_virt.compute.states import BUSY_STATUSES, STATUSES, VmState
+from ironic_virt.cmd.output import Cells, Json, Words, time_of
+from ironic_virt.compute.states import BUSY_STATUSES, STATUSES
 
 if TYPE_CHECKING:
-    from ironic_virt.compute.db import Database
-    from ironic_virt.compute.db.records import Action, Fault, Instance
+    from ironic_virt.compute.db.records import Instance
 
 
 def status(instance: Instance) -> str:
@@ -50,22 +49,19 @@ def progress(instance: Instance) -> str | None:
     return f"{step} ({detail})" if step and detail and detail != step else step
 
 
-def _fault(fault: Fault) -> Words:
-    shown = {
-        "code": fault.code,
-        "created": when(fault.created_at),
-        "message": fault.message,
-        "details": fault.details,
-    }
-    told = "; ".join([fault.message, *(fault.details or "").splitlines()])
-    return Words(shown, f"{told} (code {fault.code}, {shown['created']})")
-
-
-def event_result(action: Action) -> str | None:
-    """How an action ended; ``None`` while it goes on."""
-    if action.finish_time is None:
+def fault(instance: Instance) -> Words | None:
+    """What went wrong with it last, and when."""
+    last = instance.fault
+    if last is None:
         return None
-    return "Error" if action.message else "Success"
+    shown = {
+        "code": last.code,
+        "created": last.created_at,
+        "message": last.message,
+        "details": last.details,
+    }
+    told = "; ".join([last.message, *(last.details or "").splitlines()])
+    return Words(shown, f"{told} (code {last.code}, {last.created_at})")
 
 
 LIST_COLUMNS: Cells = {
@@ -97,12 +93,10 @@ SHOW_COLUMNS: Cells = {
     "OS-EXT-STS:task_state": attrgetter("task_state"),
     "OS-EXT-STS:vm_state": attrgetter("vm_state"),
     "OS-SRV-USG:launched_at": time_of("launched_at"),
-    "OS-SRV-USG:terminated_at": time_of("terminated_at"),
     "addresses": lambda server: Json([str(one.interface.ip) for one in server.networks]),
     "attempts": attrgetter("attempts"),
     "created": time_of("created_at"),
-    # Stands in a record of its own, see one().
-    "fault": lambda _server: None,
+    "fault": fault,
     "flavor": attrgetter("flavor.name"),
     "id": attrgetter("uuid"),
     "image": attrgetter("image.id"),
@@ -116,28 +110,12 @@ SHOW_COLUMNS: Cells = {
     "updated": time_of("updated_at"),
     "user_id": attrgetter("user_id"),
 }
-EVENT_COLUMNS: Cells = {
-    "Request ID": attrgetter("request_id"),
-    "Server ID": attrgetter("instance_uuid"),
-    "Action": attrgetter("action"),
-    "Start Time": time_of("start_time"),
-    "Finish Time": time_of("finish_time"),
-    "Result": event_result,
-}
-LONG_EVENT_COLUMNS: Cells = {
-    **EVENT_COLUMNS,
-    "Message": attrgetter("message"),
-    "Project ID": attrgetter("project_id"),
-    "User ID": attrgetter("user_id"),
-}
 
 
-def one(database: Database, server: Instance, **more: Any) -> Any:
-    """What a command returns that shows a server, with its newest fault as long as that matters.
+def one(server: Instance, **more: Any) -> Any:
+    """What a command returns that shows a server.
 
     :param more: further fields.
     """
     cells = {name: cell(server) for name, cell in SHOW_COLUMNS.items()}
-    if server.vm_state == VmState.ERROR and (fault := database.faults.latest(server.uuid)):
-        cells["fault"] = _fault(fault)
     return output.one(output.in_order(*cells, *more), (*cells.values(), *more.values()))

@@ -69,14 +69,17 @@ class Asking(Configured):
 
     def wait(
         self, requests: Requests, asked: Sequence[Request], parsed_args: argparse.Namespace
-    ) -> None:
+    ) -> list[Instance]:
         """Wait until all that was asked for has ended, and tell what has failed.
 
+        :returns: the instances as they are then, one for each request.
         :raises RequestTimeout: it took too long.
         """
-        for outcome in self._outcomes(requests, asked, parsed_args.timeout):
+        outcomes = self._outcomes(requests, asked, parsed_args.timeout)
+        for outcome in outcomes:
             if outcome.error is not None:
                 self.fail(f"Server {outcome.instance.name}: {outcome.error}")
+        return [outcome.instance for outcome in outcomes]
 
     def _outcomes(
         self, requests: Requests, asked: Sequence[Request], timeout: float | None

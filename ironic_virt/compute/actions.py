@@ -89,12 +89,10 @@ class Task:
     """What is wanted of an instance.
 
     :param instance: its record, read just now.
-    :param request_id: of the request, as the instance's history has it.
     """
 
     driver: IronicDriver
     instance: Instance
-    request_id: str | None = None
 
     @property
     def vm_state(self) -> VmState:
@@ -177,7 +175,7 @@ def rebuild(task: Task) -> Settled:
                 task.instance,
                 task.instance.image if image is None else virt.ImageMeta(**image),
                 task.instance.ports,
-                request_id=task.request_id,
+                request_id=task.instance.request_id,
                 preserve_ephemeral=bool(task.argument("preserve_ephemeral")),
             )
         )

@@ -23,9 +23,14 @@ from oslo_config import cfg
 
 from ironic_virt import exceptions, virt
 from ironic_virt.compute.db import Database, records
-from ironic_virt.compute.errors import ClaimLost, InvalidRequest, RequestTimeout
+from ironic_virt.compute.errors import (
+    ClaimLost,
+    InvalidRequest,
+    NoSuchInstance,
+    RequestTimeout,
+)
 from ironic_virt.compute.states import VmState
-from ironic_virt.compute.verbs import BY_NAME, CREATE, LONGEST_NAME, check_port
+from ironic_virt.compute.verbs import BY_NAME, CREATE, DELETE, LONGEST_NAME, check_port
 from ironic_virt.request.spec import RequestSpec
 from ironic_virt.scheduler.candidates import CandidateSource, ComputeNodeLike, RecordList
 from ironic_virt.scheduler.filter_scheduler import FilterScheduler
@@ -42,21 +47,19 @@ _LOOK_SECONDS = 0.5
 class Request:
     """Something that was asked for.
 
-    :param instance: as it was right after that.
-    :param action: as the instance's history calls it.
-    :param request_id: under which it stands there.
+    :param instance: as it was right after that; ``request_id`` is this one's.
+    :param verb: the name of a row of :mod:`ironic_virt.compute.verbs`.
     """
 
     instance: records.Instance
-    action: str
-    request_id: str
+    verb: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Outcome:
     """What became of a request.
 
-    :param instance: as it is now.
+    :param instance: as it is now, or was before it was deleted.
     :param error: why it failed, in one line; ``None``: it worked.
     """
 
@@ -167,7 +170,7 @@ class Requests:
             found.uuid, row.task, _plain(arguments), request_id=request_id
         )
         self._wake()
-        return Request(asked, row.action, request_id)
+        return Request(asked, row.name)
 
     # -- waiting --------------------------------------------------------------
 
@@ -196,11 +199,11 @@ class Requests:
             for number, request in enumerate(requests):
                 if number in outcomes:
                     continue
-                now = self._db.instances.get(request.instance.uuid, deleted=True)
-                if seen.get(number) != now:
-                    seen[number] = now
-                    told(now)
-                if (outcome := self._outcome(request, now)) is not None:
+                instance = self._look(request, seen.get(number))
+                if seen.get(number) != instance:
+                    seen[number] = instance
+                    told(instance)
+                if (outcome := _outcome(request, instance)) is not None:
                     outcomes[number] = outcome
                     ended(outcome)
             if len(outcomes) == len(requests):
@@ -249,7 +252,8 @@ class Requests:
         try:
             for host in scheduler.ranked(spec, source):
                 with contextlib.suppress(ClaimLost):
-                    return _created(self._db.instances.create_building(new, host.record), new)
+                    record = self._db.instances.create_building(new, host.record)
+                    return Request(record, CREATE.name)
         except exceptions.NoValidHost as nowhere:
             return self._failed(new, nowhere)
         raise AssertionError("the scheduler says that there is none by an error")
@@ -285,7 +289,9 @@ class Requests:
             except ClaimLost as error:
                 done, missed = {}, {error.node}
             made |= {
-                new.uuid: _created(done[new.uuid], new) for new, _ in pairs if new.uuid in done
+                new.uuid: Request(done[new.uuid], CREATE.name)
+                for new, _ in pairs
+                if new.uuid in done
             }
             # The records tell by now who has got it; another source may not.
             spec = spec.without(missed & lost)
@@ -297,16 +303,26 @@ class Requests:
             f"{name}{f' ({wish})' if wish else ''}: {left} left" for name, wish, left in error.left
         )
         fault = records.FaultReport(str(error), details=steps or None)
-        return _created(self._db.instances.create_failed(new, fault), new)
+        return Request(self._db.instances.create_failed(new, fault), CREATE.name)
 
-    def _outcome(self, request: Request, now: records.Instance) -> Outcome | None:
-        if now.task_state is not None and now.task_state == request.instance.task_state:
-            return None
-        actions = self._db.actions.list(now.uuid)
-        mine = [one for one in actions if one.request_id == request.request_id]
-        # A delete that was wanted already stands under the id of who asked first.
-        action = (mine or [one for one in actions if one.action == request.action])[-1]
-        return None if action.finish_time is None else Outcome(request, now, action.message)
+    def _look(self, request: Request, before: records.Instance | None) -> records.Instance:
+        try:
+            return self._db.instances.get(request.instance.uuid)
+        except NoSuchInstance:
+            return (before or request.instance).as_deleted()
+
+
+def _outcome(request: Request, instance: records.Instance) -> Outcome | None:
+    """What became of a request; ``None``: it goes on."""
+    if instance.is_deleted:
+        error = None if request.verb == DELETE.name else "the server was deleted meanwhile"
+        return Outcome(request, instance, error)
+    request_id = request.instance.request_id
+    if instance.task_state is not None and instance.request_id == request_id:
+        return None
+    fault = instance.fault
+    failed = fault is not None and fault.request_id == request_id
+    return Outcome(request, instance, fault.message if fault and failed else None)
 
 
 def _choose(
@@ -324,10 +340,6 @@ def _choose(
             if count == least:
                 raise
             count = max(nowhere.found, least)
-
-
-def _created(instance: records.Instance, new: records.NewInstance) -> Request:
-    return Request(instance, CREATE.action, str(new.request_id))
 
 
 def has_failed(request: Request) -> bool:

@@ -53,7 +53,6 @@ class Build:
         self._conf = conf
         self._driver = driver
         self._instances = database.instances
-        self._faults = database.faults
         self._db = database
         self._scheduler = FilterScheduler.from_conf(conf)
         self._fence = fence
@@ -179,8 +178,9 @@ class Build:
             return False
 
     def _reschedule(self, instance: Instance, error: Exception, refused: bool) -> Result:
+        given_up = _given_up(instance, error)
         try:
-            node = self._move(instance, FaultReport.of(error), _given_up(instance, error), refused)
+            node = self._move(instance, self._fault(instance, error), given_up, refused)
         except exceptions.NoValidHost as nowhere:
             return self._fail(
                 instance,
@@ -230,13 +230,16 @@ class Build:
                 return host.record if moved else None
         raise AssertionError("the scheduler says that there is none by an error")
 
+    def _fault(self, instance: Instance, error: Exception) -> FaultReport:
+        """Why an attempt failed; its details are those of all attempts until now."""
+        attempt = f"{instance.attempts}, {instance.host}: {one_line(error)}"
+        details = "\n".join([*_attempts(instance), attempt])
+        return FaultReport(one_line(error), details=details)
+
     def _before(self, instance: Instance) -> str:
         """Why the earlier attempts failed, where there was no node for them."""
-        if instance.pool is None or instance.attempts < 2:
-            return ""
-        former = reversed(self._faults.list(instance.uuid)[: instance.attempts - 1])
-        told = [f"{number}, {one.host}: {one.message}" for number, one in enumerate(former, 1)]
-        return f". Attempt {'; attempt '.join(told)}" if told else ""
+        attempts = _attempts(instance) if instance.pool is not None else []
+        return f". Attempt {'; attempt '.join(attempts)}" if attempts else ""
 
     def _fail(
         self, instance: Instance, error: Exception, message: str, *, release: bool = True
@@ -252,6 +255,14 @@ class Build:
             return Result.ABORTED
         LOG.error("[build-failed] Instance %s was not built: %s", instance.uuid, message)
         return Result.FAILED
+
+
+def _attempts(instance: Instance) -> list[str]:
+    """Why the earlier attempts failed, one after the other."""
+    fault = instance.fault
+    if instance.attempts < 2 or fault is None or fault.request_id is not None:
+        return []
+    return (fault.details or "").splitlines()
 
 
 def _given_up(instance: Instance, error: Exception) -> str | None:

@@ -53,7 +53,7 @@ def _no_change(instance: Instance) -> dict[str, Any]:
 class Verb:
     """Something that can be asked of an instance.
 
-    :param name: what programs and the instance's history call it.
+    :param name: what programs call it.
     :param task: what is wanted from then on.
     :param allowed_in: the states in which it can be asked for, as long as nothing else is
         wanted; none: it comes with the instance itself.
@@ -65,7 +65,6 @@ class Verb:
     :param changes: the columns of the record that change when it is done.
     :param launches: when it is done the instance runs what it did not run before.
     :param claims_port: the argument ``vif`` becomes this instance's alone when it is asked for.
-    :param history_name: what the history calls it, if not by its name.
     :param doing: a title for the time that it takes; ``until``: what ends it.
     """
 
@@ -81,14 +80,8 @@ class Verb:
     changes: Callable[[Instance], dict[str, Any]] = _no_change
     launches: bool = False
     claims_port: bool = False
-    history_name: str = ""
     doing: str = ""
     until: str = ""
-
-    @property
-    def action(self) -> str:
-        """What the instance's history calls it."""
-        return self.history_name or self.name
 
     @property
     def changes_record(self) -> bool:
@@ -104,7 +97,7 @@ class Verb:
             return f"{self.name} can't be asked of a server that exists"
         if vm_state not in self.allowed_in:
             states = ", ".join(sorted(state.value for state in self.allowed_in))
-            refused = f"it is {vm_state}, and {self.action} needs one that is {states}"
+            refused = f"it is {vm_state}, and {self.name} needs one that is {states}"
             return f"{refused}; unrescue it first" if vm_state == VmState.RESCUED else refused
         if task_state is not None and self.task is not TaskState.DELETING:
             return f"it is busy ({task_state}); wait until that is done, or delete it"
@@ -224,7 +217,6 @@ _ROWS = (
         task=TaskState.REBOOTING_HARD,
         allowed_in=_RUNNING_OR_BROKEN,
         carry_out=actions.reboot_hard,
-        history_name="reboot",
         doing="Rebooting",
         until="they run again",
     ),
@@ -296,3 +288,4 @@ _ROWS = (
 BY_NAME = {verb.name: verb for verb in _ROWS}
 BY_TASK = {verb.task: verb for verb in _ROWS}
 CREATE = BY_NAME["create"]
+DELETE = BY_NAME["delete"]

@@ -26,20 +26,17 @@ def settled(db: Database, nodes: Nodes, users: Users) -> list[str]:
     carriers = {one["instance_uuid"]: one for one in every if one["instance_uuid"]}
     if len(carriers) < sum(1 for one in every if one["instance_uuid"]):
         found.append("1 one node: a server is on two nodes")
-    rows = {one.uuid: one for one in db.instances.list(deleted=None)}
-    live = {uuid: row for uuid, row in rows.items() if row.deleted_at is None}
-    for uuid in users.created - rows.keys():
-        found.append(f"1 lost: there is no record of {uuid}")
-    for uuid in users.created - live.keys() - users.given_up:
-        found.append(f"1 lost: {uuid} is deleted, which nobody asked for")
-    shared = collections.Counter(row.node for row in live.values() if row.node)
+    rows = {one.uuid: one for one in db.instances.list()}
+    for uuid in users.created - rows.keys() - users.given_up:
+        found.append(f"1 lost: there is no record of {uuid}, which nobody asked to delete")
+    shared = collections.Counter(row.node for row in rows.values() if row.node)
     for node, count in shared.items():
         if count > 1:
             found.append(f"1 one node: {count} servers are on {node} in the records")
-    for row in live.values():
+    for row in rows.values():
         found += _server(row, carriers.get(row.uuid), db)
     for uuid, node in carriers.items():
-        row = live.get(uuid)
+        row = rows.get(uuid)
         # Of a build that was given up, Ironic may keep a part until the server is deleted.
         if row is None:
             found.append(f"4 leaked: {_seen(node)}, and {uuid} is no server")
@@ -51,7 +48,7 @@ def _server(row: records.Instance, node: Mapping[str, Any] | None, db: Database)
     if row.task_state is not None:
         return [f"13 liveness: {who} is still wanted"]
     if row.vm_state == "error":
-        return [] if db.faults.latest(row.uuid) else [f"4 converges: {who} without a fault"]
+        return [] if db.instances.get(row.uuid).fault else [f"4 converges: {who} without a fault"]
     if node is None:
         return [f"1 lost: no node has {who}"]
     if node["uuid"] != row.node or node["provision_state"] != _STATES.get(row.vm_state):
@@ -75,7 +72,7 @@ def nothing_is_left(
     """All servers are deleted: nothing of them is left (4, 6, 7, 12)."""
     found = []
     for row in db.instances.list():
-        fault = db.faults.latest(row.uuid)
+        fault = db.instances.get(row.uuid).fault
         found.append(f"13 liveness: {row.uuid} can't be deleted: {fault and fault.message}")
     after = {uuid: dict(traces) for uuid, traces in nodes.traces().items()}
     for uuid, before in pristine.items():

@@ -143,7 +143,8 @@ class Users:
             arguments["vif"] = row.ports[-1].id if row.ports else ""
         asked = Asked(verb, "", self._now(), value)
         try:
-            asked.request_id = self._requests.ask(verb, row.uuid, **arguments).request_id
+            request = self._requests.ask(verb, row.uuid, **arguments)
+            asked.request_id = str(request.instance.request_id)
         except _LOST:
             asked.request_id, asked.unsure = self._last_id, True
         except exceptions.IronicVirtError:
@@ -171,26 +172,33 @@ class Users:
         """Take note of what has ended, and look at it in Ironic."""
         for server in list(self._pending):
             try:
-                actions = {one.request_id: one for one in self._db.actions.list(server)}
                 row = self._row(server)
             except _LOST:
                 return
+            if row is not None:
+                self.created.add(server)
             for asked in list(self._pending[server]):
-                action = actions.get(asked.request_id)
-                if action is not None and asked.verb == "create":
-                    self.created.add(server)
-                if action is None and asked.unsure and self._now() > asked.when + UNSURE:
+                fault = row.fault if row is not None else None
+                if row is None and server in self.created:
+                    error = None if asked.verb == "delete" else "it was deleted meanwhile"
+                    self._end(server, asked, error, row)
+                elif fault is not None and fault.request_id == asked.request_id:
+                    self._end(server, asked, fault.message, row)
+                elif row is not None and row.request_id == asked.request_id:
+                    if row.task_state is None:
+                        self._end(server, asked, None, row)
+                elif not asked.unsure:
+                    self._end(server, asked, None, row)
+                elif self._now() > asked.when + UNSURE:
                     self._drop(server, asked)
-                elif action is not None and action.finish_time is not None:
-                    self._end(server, asked, action.message, row)
             if not self._pending[server]:
                 del self._pending[server]
-                if row is not None and row.deleted_at is None and row.task_state is None:
+                if row is not None and row.task_state is None:
                     self._look(row)
 
     def _row(self, server: str) -> records.Instance | None:
         try:
-            return self._db.instances.get(server, deleted=True)
+            return self._db.instances.get(server)
         except errors.NoSuchInstance:
             return None
 

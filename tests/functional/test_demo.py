@@ -45,7 +45,7 @@ def test_it_goes_all_the_way_and_shows_every_command(demo: Demo) -> None:
     assert [" ".join(line.split()[1:4:1]) for line in typed[2:]] == [
         *("ironic-virt flavor create", "ironic-virt node list", "ironic-virt server create"),
         *("ironic-virt node list", "ironic-virt server reboot", "ironic-virt server stop"),
-        *("ironic-virt server start", "ironic-virt server event", "ironic-virt server delete"),
+        *("ironic-virt server start", "ironic-virt server delete"),
         "ironic-virt node list",
     ]
     assert typed[0].startswith("$ ironic-virt-compute --config-file ")

@@ -37,7 +37,7 @@ def test_a_service_builds_dies_goes_on_and_deletes(stage: Stage) -> None:
         wait_for("all to be built", lambda: not db.instances.wanted("compute1"), SECONDS)
         for uuid, node in wanted.items():
             built = db.instances.get(uuid)
-            assert (built.vm_state, built.node) == ("active", node), db.faults.latest(uuid)
+            assert (built.vm_state, built.node) == ("active", node), db.instances.get(uuid).fault
             seen = operator.node(node)
             assert (seen["provision_state"], seen["instance_uuid"]) == ("active", uuid)
 

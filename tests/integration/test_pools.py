@@ -78,7 +78,7 @@ def test_all_nodes_are_given_out_once_and_come_back(
     )
     built = {one.uuid: one for one in db.instances.list()}
     assert set(built) == {one.instance.uuid for one in asked}
-    faults = [db.faults.latest(uuid) for uuid in built]
+    faults = [db.instances.get(uuid).fault for uuid in built]
     assert {one.vm_state for one in built.values()} == {"active"}, faults
     assert {one.node for one in built.values()} == set(nodes)
     assert {one.host for one in built.values()} == set(HOSTS), "spread over both"
@@ -88,7 +88,7 @@ def test_all_nodes_are_given_out_once_and_come_back(
 
     wait_for("the pools to be seen full", lambda: not any(free()))
     (none,) = asking.create(records.NewInstance(uuid=new_uuid(), flavor=flavor, image=IMAGE))
-    fault = db.faults.latest(none.instance.uuid)
+    fault = db.instances.get(none.instance.uuid).fault
     assert fault is not None
     assert "No valid host" in fault.message
     asking.ask("delete", none.instance.uuid)

@@ -9,6 +9,7 @@ the records are in memory, and the loops are few lines.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import random
 import types
@@ -178,7 +179,7 @@ class HostProcess:
         )  # fmt: skip
         self.driver._spawn._reservation._rng = random.Random(f"reservation {seed}")
         self.incarnation = self.process.name
-        records = types.SimpleNamespace(instances=self.instances, faults=world.faults)
+        records = types.SimpleNamespace(instances=self.instances)
         self._carry_out = CarryingOut(conf, self.driver, records, self.incarnation)  # type: ignore[arg-type]
         build = self._carry_out._build
         build._move = functools.partial(_move, world, self.instances, build._fence)  # type: ignore[assignment]
@@ -288,8 +289,9 @@ class HostProcess:
         result = Result.ABORTED
         try:
             if (instance.host, instance.task_state) == (self.host, task):
-                request = self.world.requests[uuid]
-                result = self._carry_out(BY_TASK[task], instance, request)
+                request_id = self.world.requests[uuid]
+                instance = dataclasses.replace(instance, request_id=request_id)
+                result = self._carry_out(BY_TASK[task], instance)
                 self._retries.forget((uuid, task))
         except exceptions.WaitCancelled:
             result = Result.LEFT

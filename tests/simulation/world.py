@@ -89,8 +89,6 @@ class World:
         self.offers: dict[str, Offer] = {}
         self.requests: dict[str, str] = {}
         self.disks: dict[str, str | None] = {}
-        # Nothing reads a fault's list but a message.
-        self.faults = types.SimpleNamespace(list=lambda uuid: [])
         self.fake = self._ironic()
         self.ironic = InProcessChannel(self.fake, "http://ironic.test")
         self.scheduler = Scheduler(random.Random(f"scheduler {seed}"), self.fake.advance)

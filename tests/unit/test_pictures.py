@@ -20,7 +20,6 @@ TERMINALS = sorted(PICTURES.glob("terminal-*.svg"))
 HEADERS = {
     "node list": node._COLUMNS,
     "server create": server_view.LIST_COLUMNS,
-    "server event": server_view.EVENT_COLUMNS,
     "server list": server_view.LIST_COLUMNS,
 }
 

@@ -25,7 +25,6 @@ IMAGE = "file:///images/demo.img"
 # What fits into a terminal of 80 columns.
 _NODE_COLUMNS = ("-c", "UUID", "-c", "State", "-c", "Host")
 _SERVER_COLUMNS = ("-c", "Name", "-c", "Status", "-c", "Node")
-_EVENT_COLUMNS = ("-c", "Action", "-c", "Start_Time", "-c", "Result")
 _CLEANED_SECONDS = 300.0
 _LOOK_SECONDS = 0.25
 _STUCK = (states.CLEAN_FAILED, states.ERROR)
@@ -82,7 +81,6 @@ class Journey:
         self._command(*self._list)
         for action, name in (("reboot", names[0]), ("stop", names[-1]), ("start", names[-1])):
             self._command("server", action, name, "--wait")
-        self._command("server", "event", "list", names[-1], *_EVENT_COLUMNS)
         self._command("server", "delete", *names, "--wait")
         self._wait_until_available()
         self._command(*self._list)

@@ -36,7 +36,6 @@ _NODE = models.compute_nodes
 _KIND = models.node_kinds
 FREE_INDEX = "ix_compute_nodes_free"
 _FREE = (
-    _NODE.c.deleted == 0,
     _NODE.c.available == sa.true(),
     _NODE.c.instance_uuid.is_(None),
 )
@@ -49,7 +48,7 @@ _SIZES = 8
 _PLACES = 64
 
 _NEXT = """\
-SELECT id FROM (SELECT id FROM compute_nodes {hint} WHERE deleted = 0 AND available = :free
+SELECT id FROM (SELECT id FROM compute_nodes {hint} WHERE available = :free
 AND instance_uuid IS NULL AND {within} ORDER BY {order} LIMIT :limit) AS part_{number}"""
 
 Kinds = Sequence[str]
@@ -221,7 +220,7 @@ class Candidates(Part):
         """How many nodes there are, free or not; those of pools on each service."""
 
         def work(connection: sa.Connection) -> int:
-            nodes = connection.scalar(sa.select(sa.func.count()).where(_NODE.c.deleted == 0)) or 0
+            nodes = connection.scalar(sa.select(sa.func.count()).select_from(_NODE)) or 0
             return nodes + sum(pool.total for pool in pools.of(connection))
 
         return self._transactions.read(work)
@@ -233,7 +232,7 @@ class Candidates(Part):
         def work(connection: sa.Connection) -> Mapping[str, int]:
             statement = (
                 sa.select(instance.host, sa.func.count())
-                .where(instance.host.in_(self._usable_in(connection)), instance.deleted == 0)
+                .where(instance.host.in_(self._usable_in(connection)))
                 .group_by(instance.host)
             )
             return {str(row[0]): row[1] for row in connection.execute(statement)}

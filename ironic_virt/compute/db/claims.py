@@ -58,13 +58,11 @@ def claim_all(
             whose = {node: instances[node] for node in some}
             connection.execute(
                 sa.update(_NODE)
-                .where(_NODE.c.deleted == 0, _NODE.c.uuid.in_(some), _NODE.c.host == host)
+                .where(_NODE.c.uuid.in_(some), _NODE.c.host == host)
                 .where(_NODE.c.instance_uuid.is_(None), _NODE.c.available == sa.true())
                 .values(instance_uuid=sa.case(whose, value=_NODE.c.uuid), updated_at=now)
             )
-            claimed = sa.select(_NODE.c.instance_uuid).where(
-                _NODE.c.deleted == 0, _NODE.c.uuid.in_(some)
-            )
+            claimed = sa.select(_NODE.c.instance_uuid).where(_NODE.c.uuid.in_(some))
             got.update(set(whose.values()).intersection(connection.execute(claimed).scalars()))
     for host, asking in sorted(places.items()):
         free = pools.free_places(connection, host)

@@ -40,9 +40,9 @@ _STATS = COLUMNS.index(_NODE.c.stats)
 
 
 def select() -> sa.Select[*tuple[Any, ...]]:
-    """Return a statement for the rows of :data:`COLUMNS` of nodes that are not deleted."""
+    """Return a statement for the rows of :data:`COLUMNS` of nodes."""
     joined = sa.join(_NODE, _KIND, _KIND.c.digest == _NODE.c.kind)
-    return sa.select(*COLUMNS).select_from(joined).where(_NODE.c.deleted == 0)
+    return sa.select(*COLUMNS).select_from(joined)
 
 
 def record(row: Sequence[Any]) -> records.ComputeNode:

@@ -23,19 +23,14 @@ from ironic_virt.compute.db.node_kinds import NodeKind, make
 from ironic_virt.compute.db.transactions import SIZE, Part, chunks, rows_in
 
 _NODE = models.compute_nodes
-_LIVE = _NODE.c.deleted == 0
 _PAGE = 1000
 _HINT = "where Ironic picks the nodes, there are pools of them ('ironic-virt node list --pools')"
-_ID, _UUID, _HOST, _FIRST = range(4)
+_UUID, _HOST, _FIRST = range(3)
 _KIND = REPORTED.index("kind")
-_STORED = (_NODE.c.id, _NODE.c.uuid, _NODE.c.host, *(_NODE.c[name] for name in REPORTED))
-_HAS_INSTANCE = (
-    sa.exists()
-    .where(models.instances.c.node == _NODE.c.uuid, models.instances.c.deleted == 0)
-    .correlate(_NODE)
-)
+_STORED = (_NODE.c.uuid, _NODE.c.host, *(_NODE.c[name] for name in REPORTED))
+_HAS_INSTANCE = sa.exists().where(models.instances.c.node == _NODE.c.uuid).correlate(_NODE)
 
-_UNUSED = (_LIVE, _NODE.c.instance_uuid.is_(None), ~_HAS_INSTANCE)
+_UNUSED = (_NODE.c.instance_uuid.is_(None), ~_HAS_INSTANCE)
 
 
 class ComputeNodes(Part):
@@ -65,9 +60,7 @@ class ComputeNodes(Part):
 
     def uuids(self, host: str) -> Sequence[str]:
         """The uuids of a service's nodes, sorted."""
-        statement = (
-            sa.select(_NODE.c.uuid).where(_LIVE, _NODE.c.host == host).order_by(_NODE.c.uuid)
-        )
+        statement = sa.select(_NODE.c.uuid).where(_NODE.c.host == host).order_by(_NODE.c.uuid)
         return [uuid for (uuid,) in self._rows(statement)]
 
     def owners(self, uuids: Collection[str], host: str = "") -> Mapping[str, str]:
@@ -75,7 +68,7 @@ class ComputeNodes(Part):
 
         :param host: the service that has most of them.
         """
-        columns = (_NODE.c.id, _NODE.c.uuid, _NODE.c.host)
+        columns = (_NODE.c.uuid, _NODE.c.host)
         rows = self._transactions.read(lambda connection: _some(connection, columns, host, uuids))
         return {row[_UUID]: row[_HOST] for row in rows}
 
@@ -157,11 +150,11 @@ class ComputeNodes(Part):
         ]
         for some in chunks(new, _PAGE):
             self._execute(sa.insert(_NODE), some)
-        for changes, ids in _differences(host, wanted, stored).items():
-            for chunk in chunks(ids):
+        for changes, uuids in _differences(host, wanted, stored).items():
+            for chunk in chunks(uuids):
                 statement = (
                     sa.update(_NODE)
-                    .where(_LIVE, _NODE.c.host == host, _NODE.c.id.in_(chunk))
+                    .where(_NODE.c.host == host, _NODE.c.uuid.in_(chunk))
                     .values(**dict(changes), updated_at=now)
                 )
                 self._execute(statement)
@@ -172,7 +165,7 @@ class ComputeNodes(Part):
         :param uuids: of these nodes; ``None``: of all.
         :returns: how many were offered until now.
         """
-        offered = (_LIVE, _NODE.c.host == host, _NODE.c.available == sa.true())
+        offered = (_NODE.c.host == host, _NODE.c.available == sa.true())
         which = [()] if uuids is None else [(_NODE.c.uuid.in_(s),) for s in chunks(sorted(uuids))]
         values = {"available": False, "updated_at": self._transactions.now()}
 
@@ -192,16 +185,11 @@ class ComputeNodes(Part):
         :returns: how many were deleted.
         """
         kept = frozenset(uuids)
-        statement = sa.select(_NODE.c.id, _NODE.c.uuid).where(*_UNUSED, _NODE.c.host == host)
-        ids = [row.id for row in self._rows(statement) if row.uuid not in kept]
-        now = self._transactions.now()
+        mine = (*_UNUSED, _NODE.c.host == host)
+        rows = self._rows(sa.select(_NODE.c.uuid).where(*mine))
         deleted = 0
-        for some in chunks(ids):
-            delete = (
-                sa.update(_NODE)
-                .where(*_UNUSED, _NODE.c.id.in_(some))
-                .values(deleted=_NODE.c.id, deleted_at=now)
-            )
+        for some in chunks([uuid for (uuid,) in rows if uuid not in kept]):
+            delete = sa.delete(_NODE).where(*mine, _NODE.c.uuid.in_(some))
             deleted += self._transactions.write(
                 lambda connection, delete=delete: connection.execute(delete).rowcount  # type: ignore[misc]
             )
@@ -220,17 +208,11 @@ class ComputeNodes(Part):
             if host not in {None, found.host}:
                 raise errors.ComputeNodeNotFound(uuid)
             instance = found.instance_uuid or connection.scalar(
-                sa.select(models.instances.c.uuid).where(
-                    models.instances.c.node == uuid, models.instances.c.deleted == 0
-                )
+                sa.select(models.instances.c.uuid).where(models.instances.c.node == uuid)
             )
             if instance is not None:
                 raise errors.ComputeNodeInUse(uuid, instance)
-            connection.execute(
-                sa.update(_NODE)
-                .where(_LIVE, _NODE.c.uuid == uuid)
-                .values(deleted=_NODE.c.id, deleted_at=self._transactions.now())
-            )
+            connection.execute(sa.delete(_NODE).where(_NODE.c.uuid == uuid))
 
         self._transactions.write(work)
 
@@ -247,7 +229,7 @@ def _some(
     :param host: the service that has most of them: if they are many, it is quicker to list all
         of its nodes than to ask for each.
     """
-    statement = sa.select(*columns).where(_LIVE)
+    statement = sa.select(*columns)
     found: list[Any] = []
     left = set(uuids)
     if len(left) > SIZE:
@@ -261,9 +243,9 @@ def _differences(
     host: str,
     wanted: Mapping[str, tuple[Any, ...]],
     stored: Mapping[str, sa.Row[*tuple[Any, ...]]],
-) -> Mapping[tuple[tuple[str, Any], ...], Sequence[int]]:
+) -> Mapping[tuple[tuple[str, Any], ...], Sequence[str]]:
     """What to write, and into which rows: equal changes go together."""
-    found: dict[tuple[tuple[str, Any], ...], list[int]] = defaultdict(list)
+    found: dict[tuple[tuple[str, Any], ...], list[str]] = defaultdict(list)
     for uuid, row in stored.items():
         values = wanted[uuid]
         if row[_HOST] == host and row[_FIRST:] != values:
@@ -272,7 +254,7 @@ def _differences(
                 for name, old, new in zip(REPORTED, row[_FIRST:], values, strict=True)
                 if old != new
             )
-            found[changes].append(row[_ID])
+            found[changes].append(uuid)
     return found
 
 
@@ -292,5 +274,5 @@ def get(connection: sa.Connection, uuid: str, *, lock: bool = False) -> records.
 
 def _has_pools(connection: sa.Connection) -> bool:
     service = models.services.c
-    pools = sa.exists().where(service.deleted == 0, service.pools.is_not(None))
+    pools = sa.exists().where(service.pools.is_not(None))
     return bool(connection.scalar(sa.select(pools)))

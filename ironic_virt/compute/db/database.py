@@ -6,22 +6,21 @@ from __future__ import annotations
 
 import datetime
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from oslo_config import cfg
 
-from ironic_virt.compute.db import purging, schema
+from ironic_virt.compute.db import schema
 from ironic_virt.compute.db.candidates import Candidates
 from ironic_virt.compute.db.compute_nodes import ComputeNodes
 from ironic_virt.compute.db.flavors import Flavors
-from ironic_virt.compute.db.history import Actions, Faults
 from ironic_virt.compute.db.instance_outcomes import InstanceOutcomes
 from ironic_virt.compute.db.instance_requests import InstanceRequests
 from ironic_virt.compute.db.instance_rows import InstanceRows
 from ironic_virt.compute.db.moves import Moves
 from ironic_virt.compute.db.pools import Pools
 from ironic_virt.compute.db.services import Services
-from ironic_virt.compute.db.transactions import SIZE, Transactions
+from ironic_virt.compute.db.transactions import Transactions
 from ironic_virt.conf import database
 
 
@@ -62,8 +61,6 @@ class Database:
         self.pools = Pools(transactions)
         self.candidates = Candidates(transactions)
         self.instances = Instances(transactions)
-        self.actions = Actions(transactions)
-        self.faults = Faults(transactions)
         self.flavors = Flavors(transactions)
         self.moves = Moves(transactions)
 
@@ -105,10 +102,6 @@ class Database:
         """The schema's version in the database; ``None``: there are no tables."""
         self._transactions.reach()
         return schema.version(self._transactions)
-
-    def purge(self, before: datetime.datetime, size: int = SIZE) -> Mapping[str, int]:
-        """Delete the rows of what was deleted before a time; see :func:`purging.purge`."""
-        return purging.purge(self._transactions, before, size)
 
     @property
     def needed_version(self) -> str:

@@ -18,7 +18,6 @@ from ironic_virt.compute.db import models, records
 from ironic_virt.compute.db.transactions import Part
 
 _COLUMNS = models.columns(models.flavors, virt.Flavor)
-_LIVE = models.flavors.c.deleted == 0
 
 
 class Flavors(Part):
@@ -43,7 +42,7 @@ class Flavors(Part):
 
     def list(self) -> Sequence[virt.Flavor]:
         """All flavors, by name."""
-        statement = sa.select(*_COLUMNS).where(_LIVE).order_by(models.flavors.c.name)
+        statement = sa.select(*_COLUMNS).order_by(models.flavors.c.name)
         return [virt.Flavor(*row) for row in self._rows(statement)]
 
     def get(self, name: str) -> virt.Flavor:
@@ -51,7 +50,7 @@ class Flavors(Part):
 
         :raises FlavorNotFound: there is none of this name.
         """
-        statement = sa.select(*_COLUMNS).where(_LIVE, models.flavors.c.name == name)
+        statement = sa.select(*_COLUMNS).where(models.flavors.c.name == name)
         rows = self._rows(statement)
         if not rows:
             raise errors.FlavorNotFound(name)
@@ -65,9 +64,7 @@ class Flavors(Part):
         deleted = self._transactions.write(
             lambda connection: (
                 connection.execute(
-                    sa.update(models.flavors)
-                    .where(_LIVE, models.flavors.c.name == name)
-                    .values(deleted=models.flavors.c.id, deleted_at=self._transactions.now())
+                    sa.delete(models.flavors).where(models.flavors.c.name == name)
                 ).rowcount
             )
         )

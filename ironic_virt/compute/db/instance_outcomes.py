@@ -16,8 +16,7 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
 from ironic_virt.compute import errors
-from ironic_virt.compute.db import claims, history, instance_rows, models, ports, records
-from ironic_virt.compute.db.instance_rows import LIVE
+from ironic_virt.compute.db import claims, instance_rows, models, ports, records
 from ironic_virt.compute.db.transactions import Part
 from ironic_virt.compute.states import TaskState, VmState
 from ironic_virt.compute.verbs import BY_TASK
@@ -48,11 +47,7 @@ class InstanceOutcomes(Part):
         now = self._transactions.now()
         statement = (
             sa.update(_INSTANCE)
-            .where(
-                LIVE,
-                _INSTANCE.c.uuid == sa.bindparam("which"),
-                _INSTANCE.c.task_state.is_not(None),
-            )
+            .where(_INSTANCE.c.uuid == sa.bindparam("which"), _INSTANCE.c.task_state.is_not(None))
             .values(
                 progress_step=sa.bindparam("step"),
                 progress_detail=sa.bindparam("detail"),
@@ -99,7 +94,6 @@ class InstanceOutcomes(Part):
                 return False
             if found is not None:
                 _settle_ports(connection, found, values)
-            history.finish_actions(connection, uuid, now)
             return True
 
         return self._transactions.write(work)
@@ -133,7 +127,12 @@ class InstanceOutcomes(Part):
             found = _wanting(connection, uuid, expected_task_state)
             if found is None:
                 return False
-            values: dict[str, Any] = {"vm_state": vm_state}
+            # Of no request, if nothing was wanted.
+            request_id = found.request_id if expected_task_state else None
+            values: dict[str, Any] = {
+                "vm_state": vm_state,
+                "fault": fault.row(found.host, now, request_id),
+            }
             if applied and expected_task_state is not None:
                 values.update(BY_TASK[expected_task_state].changes(found))
             if release:
@@ -144,8 +143,6 @@ class InstanceOutcomes(Part):
             if release:
                 claims.release(connection, uuid, now)
                 ports.release(connection, uuid)
-            history.finish_actions(connection, uuid, now, fault.message)
-            history.add_fault(connection, uuid, found.host, fault, now)
             return True
 
         return self._transactions.write(work)
@@ -188,7 +185,7 @@ class InstanceOutcomes(Part):
                 return False
             claims.release(connection, uuid, now)
             given_up = tried or found.node
-            values = {
+            values: dict[str, Any] = {
                 "host": node.host,
                 "node": None if in_pool else node.uuid,
                 "pool": node.uuid if in_pool else None,
@@ -196,13 +193,13 @@ class InstanceOutcomes(Part):
                 "refusals": found.refusals + refused,
                 "tried_nodes": [*found.tried_nodes, *([given_up] if given_up else [])],
             }
+            if fault is not None:
+                values["fault"] = fault.row(found.host, now, None)
             if not all(claims.claim_all(connection, [(uuid, node)], now)):
                 raise errors.ClaimLost(node.uuid, uuid)
             wanted = expected_task_state
             if not _swap(connection, uuid, wanted, now, values, wanted, fence=fence):
                 raise _NotOurs
-            if fault is not None:
-                history.add_fault(connection, uuid, found.host, fault, now)
             return True
 
         try:
@@ -223,9 +220,7 @@ class InstanceOutcomes(Part):
             now = self._transactions.now()
             placed = connection.execute(
                 sa.update(_INSTANCE)
-                .where(
-                    LIVE, _INSTANCE.c.uuid == uuid, _INSTANCE.c.task_state == TaskState.SPAWNING
-                )
+                .where(_INSTANCE.c.uuid == uuid, _INSTANCE.c.task_state == TaskState.SPAWNING)
                 .where(*(() if fence is None else _holds(fence)))
                 .values(node=node, updated_at=now)
             )
@@ -240,7 +235,7 @@ class InstanceOutcomes(Part):
             raise errors.ClaimLost(node, uuid) from exc
 
     def deleted(self, uuid: str, fence: records.Fence | None = None) -> bool:
-        """Write down that nothing of the instance is left: its history stays.
+        """Remove the record of an instance of which nothing is left.
 
         Its node can be claimed again after the next refresh.
 
@@ -279,32 +274,19 @@ class InstanceOutcomes(Part):
         )
 
 
-def remove(connection: sa.Connection, uuid: str, now: datetime.datetime) -> records.Instance:
-    """Delete an instance's record within a transaction; what is left is history.
+def remove(
+    connection: sa.Connection, uuid: str, now: datetime.datetime, request_id: str | None = None
+) -> records.Instance:
+    """Remove an instance's record within a transaction.
 
-    History has none of its secrets: no user data, no key and no arguments.
+    :param request_id: of the delete, where it is done at once.
+    :returns: the instance as it was, deleted.
     """
+    instance = instance_rows.get(connection, uuid, lock=True)
     claims.release(connection, uuid, now)
     ports.release(connection, uuid)
-    connection.execute(
-        sa.update(_INSTANCE)
-        .where(LIVE, _INSTANCE.c.uuid == uuid)
-        .values(
-            vm_state=VmState.DELETED,
-            task_state=None,
-            power_state=PowerState.NOSTATE,
-            terminated_at=now,
-            updated_at=now,
-            deleted_at=now,
-            deleted=_INSTANCE.c.id,
-            user_data=None,
-            public_key=None,
-            task_args=sa.null(),
-            **_NO_PROGRESS,
-        )
-    )
-    history.finish_actions(connection, uuid, now)
-    return instance_rows.get(connection, uuid, deleted=True)
+    connection.execute(sa.delete(_INSTANCE).where(_INSTANCE.c.uuid == uuid))
+    return instance.as_deleted(request_id)
 
 
 def _wanting(
@@ -337,11 +319,7 @@ def _holds(fence: records.Fence) -> list[sa.ColumnElement[bool]]:
     conditions: list[sa.ColumnElement[bool]] = [
         _INSTANCE.c.host == fence.host,
         _INSTANCE.c.attempts == fence.attempts,
-        sa.exists().where(
-            service.deleted == 0,
-            service.host == fence.host,
-            service.incarnation == fence.incarnation,
-        ),
+        sa.exists().where(service.host == fence.host, service.incarnation == fence.incarnation),
     ]
     return conditions if fence.node is None else [*conditions, _INSTANCE.c.node == fence.node]
 
@@ -360,7 +338,7 @@ def _swap(
     same = () if seen is None else instance_rows.unchanged(seen)
     swapped = connection.execute(
         sa.update(_INSTANCE)
-        .where(LIVE, _INSTANCE.c.uuid == uuid, task == expected if expected else task.is_(None))
+        .where(_INSTANCE.c.uuid == uuid, task == expected if expected else task.is_(None))
         .where(*same, *(() if fence is None else _holds(fence)))
         .values(
             **values,

@@ -3,13 +3,14 @@
 """Writing down what somebody wants of an instance.
 
 A request is complete when its transaction is: an instance comes with its claim,
-its node and its action, or not at all.
+and its node, or not at all.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import datetime
+import uuid as uuids
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -18,11 +19,11 @@ from oslo_db import exception as db_exception
 
 from ironic_virt import virt
 from ironic_virt.compute import errors
-from ironic_virt.compute.db import claims, history, instance_rows, models, ports, records
+from ironic_virt.compute.db import claims, instance_rows, models, ports, records
 from ironic_virt.compute.db.instance_outcomes import remove
 from ironic_virt.compute.db.transactions import Part
 from ironic_virt.compute.states import TaskState, VmState
-from ironic_virt.compute.verbs import BY_TASK, CREATE
+from ironic_virt.compute.verbs import BY_TASK
 
 _INSTANCE = models.instances
 SUPERSEDED = "superseded by a delete"
@@ -65,7 +66,6 @@ class InstanceRequests(Part):
                 connection.execute(sa.insert(_INSTANCE), rows)
             for new, _ in made:
                 ports.take(connection, new.uuid, [port.id for port in new.ports], now)
-            history.write_actions(connection, [_create(new, now) for new, _ in made])
             return instance_rows.get_all(connection, [new.uuid for new, _ in made])
 
         try:
@@ -118,17 +118,16 @@ class InstanceRequests(Part):
 
         def work(connection: sa.Connection) -> records.Instance:
             now = self._transactions.now()
+            values = _values(new)
             connection.execute(
                 sa.insert(_INSTANCE).values(
-                    **_values(new),
+                    **values,
+                    fault=fault.row(None, now, values["request_id"]),
                     vm_state=VmState.ERROR,
                     attempts=0,
                     created_at=now,
                 )
             )
-            history.write_actions(connection, [_create(new, now)])
-            history.finish_actions(connection, new.uuid, now, fault.message)
-            history.add_fault(connection, new.uuid, None, fault, now)
             return instance_rows.get(connection, new.uuid)
 
         try:
@@ -147,7 +146,7 @@ class InstanceRequests(Part):
 
         :raises ComputeNodeNotFound: no service has a record of the node.
         :raises ComputeNodeInUse: the records have an instance on the node.
-        :raises InstanceExists: the uuid is taken, perhaps by an instance that is deleted.
+        :raises InstanceExists: the uuid is taken.
         """
         compute_node = models.compute_nodes
 
@@ -155,7 +154,7 @@ class InstanceRequests(Part):
             now = self._transactions.now()
             row = connection.execute(
                 sa.select(compute_node.c.host, compute_node.c.instance_uuid)
-                .where(compute_node.c.deleted == 0, compute_node.c.uuid == node)
+                .where(compute_node.c.uuid == node)
                 .with_for_update()
             ).one_or_none()
             if row is None:
@@ -164,16 +163,13 @@ class InstanceRequests(Part):
                 raise errors.ComputeNodeInUse(node, row.instance_uuid)
             connection.execute(
                 sa.update(compute_node)
-                .where(compute_node.c.deleted == 0, compute_node.c.uuid == node)
+                .where(compute_node.c.uuid == node)
                 .values(instance_uuid=new.uuid, available=False, updated_at=now)
             )
             adopted = {"host": row.host, "node": node, "attempts": 1, "launched_at": now}
             state = {"vm_state": vm_state, "power_state": power_state, "created_at": now}
             connection.execute(sa.insert(_INSTANCE).values(_values(new) | adopted | state))
             ports.take(connection, new.uuid, [port.id for port in new.ports], now)
-            history.write_actions(
-                connection, [history.action(new.uuid, "adopt", now, finished=True)]
-            )
             return instance_rows.get(connection, new.uuid)
 
         try:
@@ -189,21 +185,21 @@ class InstanceRequests(Part):
         arguments: Mapping[str, Any] | None = None,
         *,
         request_id: str | None = None,
-        user_id: str | None = None,
-        project_id: str | None = None,
     ) -> records.Instance:
         """Want something of an instance; its service carries it out.
 
         A delete supersedes whatever else is wanted, and asking for it again changes
-        nothing.  An instance without a host is deleted at once, here.
+        nothing: it has the first one's ``request_id``.  An instance without a host is deleted
+        at once, here.
 
         :param arguments: of the verb, as JSON has them; kept until the task has ended or is
             superseded.
         :returns: the instance as it is now.
-        :raises NoSuchInstance: there is none, or it is deleted.
+        :raises NoSuchInstance: there is none.
         :raises ConflictingRequest: not in its present state.
         """
         verb, arguments = BY_TASK[task_state], dict(arguments or {})
+        request_id = request_id or _new_request_id()
 
         def work(connection: sa.Connection) -> records.Instance:
             now = self._transactions.now()
@@ -217,18 +213,18 @@ class InstanceRequests(Part):
                 raise errors.ConflictingRequest(uuid, reason)
             if verb.claims_port:
                 ports.take(connection, uuid, [arguments["vif"]], now)
-            history.finish_actions(connection, uuid, now, SUPERSEDED)
-            action = history.action(
-                *(uuid, verb.action, now),
-                request_id=request_id,
-                user_id=user_id,
-                project_id=project_id,
-            )
-            history.write_actions(connection, [action])
+            if task_state is TaskState.DELETING and found.host is None:
+                return remove(connection, uuid, now, request_id)
+            superseded = {}
+            if found.task_state is not None:
+                fault = records.FaultReport(SUPERSEDED).row(found.host, now, found.request_id)
+                superseded = {"fault": fault}
             connection.execute(
                 sa.update(_INSTANCE)
                 .where(_INSTANCE.c.uuid == uuid)
                 .values(
+                    **superseded,
+                    request_id=request_id,
                     task_state=task_state,
                     task_args=arguments or None,
                     progress_step=None,
@@ -237,8 +233,6 @@ class InstanceRequests(Part):
                     updated_at=now,
                 )
             )
-            if task_state is TaskState.DELETING and found.host is None:
-                return remove(connection, uuid, now)
             return instance_rows.get(connection, uuid)
 
         try:
@@ -252,14 +246,9 @@ class InstanceRequests(Part):
             ) from exc
 
 
-def _create(new: records.NewInstance, now: datetime.datetime) -> dict[str, Any]:
-    """The row of the action that creates an instance."""
-    return history.action(
-        *(new.uuid, CREATE.action, now),
-        request_id=new.request_id,
-        user_id=new.user_id,
-        project_id=new.project_id,
-    )
+def _new_request_id() -> str:
+    """A request id of the form that OpenStack's logs have."""
+    return f"req-{uuids.uuid4()}"
 
 
 def _building(
@@ -280,7 +269,7 @@ def _building(
 
 
 def _values(new: records.NewInstance) -> dict[str, Any]:
-    values = records.fields(new) | {
+    return records.fields(new) | {
         "power_state": virt.PowerState.NOSTATE,
         "flavor": records.plain(new.flavor),
         "image": records.plain(new.image),
@@ -288,7 +277,5 @@ def _values(new: records.NewInstance) -> dict[str, Any]:
         "networks": [dataclasses.asdict(one) for one in new.networks],
         "properties": dict(new.properties),
         "tried_nodes": [],
+        "request_id": new.request_id or _new_request_id(),
     }
-    # That of its first action.
-    del values["request_id"]
-    return values

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from ironic_virt import virt
 from ironic_virt.compute import errors
-from ironic_virt.compute.db import history, models, records
+from ironic_virt.compute.db import models, records
 from ironic_virt.compute.db.transactions import Part, rows_in
 from ironic_virt.compute.networks import Network
 
@@ -19,16 +19,14 @@ _INSTANCE = models.instances
 _COLUMNS = models.columns(
     _INSTANCE, records.Instance, arguments=_INSTANCE.c.task_args.label("arguments")
 )
-LIVE = _INSTANCE.c.deleted == 0
 _PAGE = 500
 # Made once: SQLAlchemy takes longer to read the rows of a statement that is made for each call.
 _BY_UUID = sa.select(*_COLUMNS).where(_INSTANCE.c.uuid == sa.bindparam("wanted"))
-_LIVE_BY_UUID = _BY_UUID.where(LIVE)
-_LOCKED = {statement: statement.with_for_update() for statement in (_BY_UUID, _LIVE_BY_UUID)}
+_LOCKED = _BY_UUID.with_for_update()
 # More uuids than these nobody reads.
 _BY_NAME = (
     sa.select(*_COLUMNS)
-    .where(LIVE, _INSTANCE.c.display_name == sa.bindparam("wanted"))
+    .where(_INSTANCE.c.display_name == sa.bindparam("wanted"))
     .order_by(_INSTANCE.c.id)
     .limit(10)
 )
@@ -37,19 +35,17 @@ _BY_NAME = (
 class InstanceRows(Part):
     """What can be asked about instances."""
 
-    def get(self, instance: str, *, deleted: bool = False) -> records.Instance:
+    def get(self, instance: str) -> records.Instance:
         """One instance.
 
         :param instance: its uuid, or its name if no other has that.
-        :param deleted: take one, by its uuid, of which only history is left, too.
         :raises NoSuchInstance: there is none.
         :raises AmbiguousName: several have this name.
         """
-        by_uuid = _BY_UUID if deleted else _LIVE_BY_UUID
         wanted = {"wanted": instance}
 
         def work(connection: sa.Connection) -> list[records.Instance]:
-            rows = connection.execute(by_uuid, wanted).all()
+            rows = connection.execute(_BY_UUID, wanted).all()
             return [record(row) for row in rows or connection.execute(_BY_NAME, wanted).all()]
 
         found = self._transactions.read(work)
@@ -58,15 +54,6 @@ class InstanceRows(Part):
         if len(found) > 1:
             raise errors.AmbiguousName(instance, [each.uuid for each in found])
         return found[0]
-
-    def with_request(self, uuid: str) -> tuple[records.Instance, records.Action | None]:
-        """An instance, and the request that is being carried out for it, if there is one.
-
-        :raises NoSuchInstance: there is none.
-        """
-        return self._transactions.read(
-            lambda connection: (get(connection, uuid), history.unfinished(connection, uuid))
-        )
 
     def list(
         self,
@@ -77,7 +64,6 @@ class InstanceRows(Part):
         vm_state: str | None = None,
         tasks: Collection[str] | None = None,
         no_tasks: Collection[str] = (),
-        deleted: bool | None = False,
         marker: str | None = None,
         limit: int | None = None,
     ) -> Sequence[records.Instance]:
@@ -85,7 +71,6 @@ class InstanceRows(Part):
 
         :param tasks: only those of which one of these is wanted; ``no_tasks``: only those of
             which none of these is wanted.
-        :param deleted: ``True``: only those of which history is left; ``None``: all.
         :param marker: only those that follow the instance of this uuid.
         """
         task = _INSTANCE.c.task_state
@@ -96,8 +81,6 @@ class InstanceRows(Part):
             statement = statement.where(_INSTANCE.c.node == node)
         if name is not None:
             statement = statement.where(_INSTANCE.c.display_name == name)
-        if deleted is not None:
-            statement = statement.where(_INSTANCE.c.deleted != 0 if deleted else LIVE)
         if vm_state is not None:
             statement = statement.where(_INSTANCE.c.vm_state == vm_state)
         if tasks is not None:
@@ -113,7 +96,7 @@ class InstanceRows(Part):
         """What is wanted of a service's instances, the oldest instance first."""
         rows = self._rows(
             sa.select(_INSTANCE.c.uuid, _INSTANCE.c.task_state, _INSTANCE.c.node)
-            .where(LIVE, _INSTANCE.c.host == host, _INSTANCE.c.task_state.is_not(None))
+            .where(_INSTANCE.c.host == host, _INSTANCE.c.task_state.is_not(None))
             .order_by(_INSTANCE.c.id)
         )
         return [records.Wanted(*row) for row in rows]
@@ -131,7 +114,7 @@ class InstanceRows(Part):
         while True:
             statement = (
                 sa.select(_INSTANCE.c.id, *_COLUMNS)
-                .where(LIVE, _INSTANCE.c.host == host, _INSTANCE.c.task_state.is_(None))
+                .where(_INSTANCE.c.host == host, _INSTANCE.c.task_state.is_(None))
                 .where(_INSTANCE.c.vm_state.in_(vm_states), _INSTANCE.c.id > last)
                 .order_by(_INSTANCE.c.id)
                 .limit(page)
@@ -146,13 +129,13 @@ class InstanceRows(Part):
     def places(self, host: str) -> Mapping[str, str]:
         """Where each of a service's instances is: its pool, else its node, else ``""``."""
         statement = sa.select(_INSTANCE.c.uuid, _INSTANCE.c.pool, _INSTANCE.c.node).where(
-            LIVE, _INSTANCE.c.host == host
+            _INSTANCE.c.host == host
         )
         return {row.uuid: row.pool or row.node or "" for row in self._rows(statement)}
 
     def hosts(self, uuids: Collection[str]) -> Mapping[str, str | None]:
         """The services that instances belong to, by uuid; one that isn't known is left out."""
-        statement = sa.select(_INSTANCE.c.uuid, _INSTANCE.c.host).where(LIVE)
+        statement = sa.select(_INSTANCE.c.uuid, _INSTANCE.c.host)
         rows = self._transactions.read(
             lambda connection: rows_in(connection, statement, _INSTANCE.c.uuid, uuids)
         )
@@ -161,9 +144,9 @@ class InstanceRows(Part):
     def task_state(self, uuid: str) -> str | None:
         """What is wanted of an instance now; quick.
 
-        :raises NoSuchInstance: there is none, or it is deleted.
+        :raises NoSuchInstance: there is none.
         """
-        statement = sa.select(_INSTANCE.c.task_state).where(LIVE, _INSTANCE.c.uuid == uuid)
+        statement = sa.select(_INSTANCE.c.task_state).where(_INSTANCE.c.uuid == uuid)
         rows = self._rows(statement)
         if not rows:
             raise errors.NoSuchInstance(uuid)
@@ -171,19 +154,13 @@ class InstanceRows(Part):
         return task_state
 
 
-def get(
-    connection: sa.Connection, uuid: str, *, deleted: bool = False, lock: bool = False
-) -> records.Instance:
+def get(connection: sa.Connection, uuid: str, *, lock: bool = False) -> records.Instance:
     """One instance, within a transaction.
 
-    :param deleted: take one of which only history is left, too.
     :param lock: nobody else changes it until the transaction's end.
     :raises NoSuchInstance: there is none.
     """
-    statement = _BY_UUID if deleted else _LIVE_BY_UUID
-    if lock:
-        statement = _LOCKED[statement]
-    row = connection.execute(statement, {"wanted": uuid}).one_or_none()
+    row = connection.execute(_LOCKED if lock else _BY_UUID, {"wanted": uuid}).one_or_none()
     if row is None:
         raise errors.NoSuchInstance(uuid)
     return record(row)
@@ -194,7 +171,7 @@ def get_all(connection: sa.Connection, uuids: Sequence[str]) -> Sequence[records
 
     One that isn't there is left out.
     """
-    rows = rows_in(connection, sa.select(*_COLUMNS).where(LIVE), _INSTANCE.c.uuid, uuids)
+    rows = rows_in(connection, sa.select(*_COLUMNS), _INSTANCE.c.uuid, uuids)
     found = {one.uuid: one for one in map(record, rows)}
     return [found[uuid] for uuid in uuids if uuid in found]
 
@@ -215,5 +192,6 @@ def record(row: sa.Row[*tuple[Any, ...]]) -> records.Instance:
         Network(**one | {"dns": tuple(one["dns"])}) for one in values["networks"] or ()
     )
     values["arguments"] = values["arguments"] or {}
+    values["fault"] = values["fault"] and records.Fault(**values["fault"])
     values["tried_nodes"] = tuple(values["tried_nodes"])
     return records.Instance(**values)

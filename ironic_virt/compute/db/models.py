@@ -6,9 +6,8 @@ What leaves this room are the values of :mod:`~ironic_virt.compute.db.records`,
 never rows of these; statements are written with them.  ``migrations/`` makes
 the same tables, which a test compares.
 
-History survives a delete: a row is marked with its own id in ``deleted``, which
-is 0 in rows that are in force, and unique keys are over (key, ``deleted``).
-Unique keys rely on NULLs being distinct, as they are on all three databases.
+A delete removes the row, so nothing secret stays.  Unique keys rely on NULLs being distinct, as
+they are on all three databases.
 """
 
 from __future__ import annotations
@@ -41,16 +40,9 @@ def _required(name: str, kind: Any, **more: Any) -> sa.Column[Any]:
     return sa.Column(name, kind, nullable=False, **more)
 
 
-def _table(name: str, *content: sa.schema.SchemaItem, soft_deleted: bool = False) -> sa.Table:
-    """A table with what all have.
-
-    :param soft_deleted: its rows stay when they are deleted.
-    """
+def _table(name: str, *content: sa.schema.SchemaItem) -> sa.Table:
+    """A table with what all have."""
     columns = [item for item in content if isinstance(item, sa.Column)]
-    deleted = (
-        sa.Column("deleted_at", types.UtcDateTime),
-        _required("deleted", sa.Integer, default=0, server_default="0"),
-    )
     return sa.Table(
         name,
         METADATA,
@@ -58,7 +50,6 @@ def _table(name: str, *content: sa.schema.SchemaItem, soft_deleted: bool = False
         *columns,
         _required("created_at", types.UtcDateTime),
         sa.Column("updated_at", types.UtcDateTime),
-        *(deleted if soft_deleted else ()),
         *(item for item in content if not isinstance(item, sa.Column)),
     )
 
@@ -87,8 +78,7 @@ services = _table(
     sa.Column("last_seen_at", types.UtcDateTime),
     sa.Column("pools", types.LongText),
     sa.UniqueConstraint("uuid", name="uniq_services_uuid"),
-    sa.UniqueConstraint("host", "deleted", name="uniq_services_host"),
-    soft_deleted=True,
+    sa.UniqueConstraint("host", name="uniq_services_host"),
 )
 """A compute service, and where Ironic picks the nodes, its ``pools``."""
 
@@ -102,15 +92,14 @@ compute_nodes = _table(
     _required("in_use", sa.Boolean),
     _required("available", sa.Boolean),
     sa.Column("instance_uuid", _UUID),
-    sa.UniqueConstraint("deleted", "uuid", name="uniq_compute_nodes_uuid"),
+    sa.UniqueConstraint("uuid", name="uniq_compute_nodes_uuid"),
     sa.UniqueConstraint("instance_uuid", name="uniq_compute_nodes_instance_uuid"),
-    sa.Index("ix_compute_nodes_host", "host", "deleted", "uuid"),
+    sa.Index("ix_compute_nodes_host", "host", "uuid"),
     # Free nodes by kind and service; db/candidates.py asks for it by name.
     sa.Index(
         "ix_compute_nodes_free",
-        *("deleted", "available", "instance_uuid", "kind", "host", "uuid"),
+        *("available", "instance_uuid", "kind", "host", "uuid"),
     ),
-    soft_deleted=True,
 )
 """An Ironic node, as of its service's last refresh, and who has claimed it."""
 
@@ -160,6 +149,9 @@ instances = _table(
     _required("properties", types.Json),
     sa.Column("project_id", _NAME),
     sa.Column("user_id", _NAME),
+    # Of the last request, and what went wrong last.
+    sa.Column("request_id", sa.String(64)),
+    sa.Column("fault", types.Json),
     sa.Column("progress_step", sa.String(64)),
     sa.Column("progress_detail", _NAME),
     sa.Column("progress_at", types.UtcDateTime),
@@ -167,15 +159,12 @@ instances = _table(
     _required("refusals", sa.Integer, default=0, server_default="0"),
     _required("tried_nodes", types.Json),
     sa.Column("launched_at", types.UtcDateTime),
-    sa.Column("terminated_at", types.UtcDateTime),
     sa.UniqueConstraint("uuid", name="uniq_instances_uuid"),
     # The second line of defence: the first are claims.
-    sa.UniqueConstraint("node", "deleted", name="uniq_instances_node"),
-    sa.Index("ix_instances_host", "host", "deleted", "task_state"),
-    sa.Index("ix_instances_display_name", "display_name", "deleted"),
-    sa.Index("ix_instances_deleted", "deleted", "created_at"),
+    sa.UniqueConstraint("node", name="uniq_instances_node"),
+    sa.Index("ix_instances_host", "host", "task_state"),
+    sa.Index("ix_instances_display_name", "display_name"),
     sa.Index("ix_instances_pool", "pool"),
-    soft_deleted=True,
 )
 """An instance, and what is wanted of it.
 
@@ -192,32 +181,6 @@ instance_ports = _table(
 )
 """A port that an instance has or is being given; gone when it has it no more."""
 
-instance_actions = _table(
-    "instance_actions",
-    _required("instance_uuid", _UUID),
-    _required("action", sa.String(64)),
-    _required("request_id", sa.String(64)),
-    sa.Column("user_id", _NAME),
-    sa.Column("project_id", _NAME),
-    _required("start_time", types.UtcDateTime),
-    sa.Column("finish_time", types.UtcDateTime),
-    sa.Column("message", types.LongText),
-    sa.Index("ix_instance_actions_instance_uuid", "instance_uuid", "finish_time"),
-    sa.Index("ix_instance_actions_request_id", "request_id"),
-)
-"""Something that was asked of an instance, and how it ended; never deleted."""
-
-instance_faults = _table(
-    "instance_faults",
-    _required("instance_uuid", _UUID),
-    sa.Column("host", _NAME),
-    _required("code", sa.Integer),
-    _required("message", types.LongText),
-    sa.Column("details", types.LongText),
-    sa.Index("ix_instance_faults_instance_uuid", "instance_uuid", "id"),
-)
-"""Something that went wrong with an instance; never deleted."""
-
 flavors = _table(
     "flavors",
     _required("name", _NAME),
@@ -227,7 +190,6 @@ flavors = _table(
     _required("ephemeral_gb", sa.Integer),
     _required("swap", sa.Integer),
     _required("extra_specs", types.Json),
-    sa.UniqueConstraint("name", "deleted", name="uniq_flavors_name"),
-    soft_deleted=True,
+    sa.UniqueConstraint("name", name="uniq_flavors_name"),
 )
 """A size that instances can be asked for in."""

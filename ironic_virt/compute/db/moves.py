@@ -21,11 +21,10 @@ from typing import Any
 import sqlalchemy as sa
 
 from ironic_virt.compute import errors
-from ironic_virt.compute.db import history, models, records, services
+from ironic_virt.compute.db import models, records, services
 from ironic_virt.compute.db.transactions import SIZE, Part, chunks, rows_in
 from ironic_virt.compute.states import VmState
 
-MOVE = "move"
 _NODE = models.compute_nodes
 _INSTANCE = models.instances
 
@@ -81,9 +80,9 @@ class Moves(Part):
 
     def nodes_of(self, host: str) -> Sequence[str]:
         """The uuids of the nodes that a service has, or its instances, sorted."""
-        nodes = sa.select(_NODE.c.uuid).where(_NODE.c.deleted == 0, _NODE.c.host == host)
+        nodes = sa.select(_NODE.c.uuid).where(_NODE.c.host == host)
         carriers = sa.select(_INSTANCE.c.node).where(
-            _INSTANCE.c.deleted == 0, _INSTANCE.c.host == host, _INSTANCE.c.node.is_not(None)
+            _INSTANCE.c.host == host, _INSTANCE.c.node.is_not(None)
         )
         statement: sa.CompoundSelect[Any] = sa.union(nodes, carriers)
         return sorted(uuid for (uuid,) in self._rows(statement))
@@ -124,7 +123,7 @@ class Moves(Part):
         for some in chunks([one.node for one in moving]):
             connection.execute(
                 sa.update(_NODE)
-                .where(_NODE.c.deleted == 0, _NODE.c.uuid.in_(some), _NODE.c.host.in_(sources))
+                .where(_NODE.c.uuid.in_(some), _NODE.c.host.in_(sources))
                 .values(moved)
             )
         node_of = {one.instance: one.node for one in moving if one.instance is not None}
@@ -137,17 +136,13 @@ class Moves(Part):
             )
             connection.execute(
                 sa.update(_NODE)
-                .where(_NODE.c.deleted == 0, _NODE.c.instance_uuid.is_(None), carrier.exists())
+                .where(_NODE.c.instance_uuid.is_(None), carrier.exists())
                 .where(_NODE.c.uuid.in_([node_of[uuid] for uuid in some]))
                 .values(instance_uuid=carrier.scalar_subquery())
             )
             connection.execute(
-                sa.update(_INSTANCE)
-                .where(_INSTANCE.c.deleted == 0, _INSTANCE.c.uuid.in_(some))
-                .values(**moved, pool=None)
+                sa.update(_INSTANCE).where(_INSTANCE.c.uuid.in_(some)).values(**moved, pool=None)
             )
-        rows = [history.action(uuid, MOVE, now, finished=True) for uuid in node_of]
-        history.write_actions(connection, rows)
 
     def _guarded(
         self,
@@ -220,7 +215,7 @@ def _owned(
 ) -> dict[str, sa.Row[*tuple[Any, ...]]]:
     """The nodes' records by uuid; a node without one is left out."""
     statement = sa.select(_NODE.c.uuid, _NODE.c.host, _NODE.c.instance_uuid)
-    statement = statement.where(_NODE.c.deleted == 0).order_by(_NODE.c.uuid)
+    statement = statement.order_by(_NODE.c.uuid)
     statement = statement.with_for_update() if lock else statement
     return {row.uuid: row for row in rows_in(connection, statement, _NODE.c.uuid, nodes)}
 
@@ -233,7 +228,7 @@ def _carried(
         *(_INSTANCE.c.node, _INSTANCE.c.host, _INSTANCE.c.uuid),
         *(_INSTANCE.c.task_state, _INSTANCE.c.vm_state),
     )
-    statement = statement.where(_INSTANCE.c.deleted == 0).order_by(_INSTANCE.c.uuid)
+    statement = statement.order_by(_INSTANCE.c.uuid)
     statement = statement.with_for_update() if lock else statement
     found: dict[str, list[sa.Row[*tuple[Any, ...]]]] = defaultdict(list)
     for row in rows_in(connection, statement, _INSTANCE.c.node, nodes):

@@ -56,8 +56,7 @@ def _save(connection: sa.Connection, host: str, pools: Sequence[records.NodePool
     text = None if pools is None else _text(pools)
     connection.execute(
         sa.update(models.services)
-        .where(_SERVICE.deleted == 0, _SERVICE.host == host)
-        .where(_SERVICE.pools.is_distinct_from(text))
+        .where(_SERVICE.host == host, _SERVICE.pools.is_distinct_from(text))
         .values(pools=text)
     )
 
@@ -69,7 +68,7 @@ def of(
 
     :param hosts: of these services; ``None``: of all.
     """
-    statement = sa.select(_SERVICE.pools).where(_SERVICE.deleted == 0, _SERVICE.pools.is_not(None))
+    statement = sa.select(_SERVICE.pools).where(_SERVICE.pools.is_not(None))
     if hosts is None:
         rows: Sequence[sa.Row[tuple[str]]] = connection.execute(statement).all()
     else:
@@ -87,11 +86,7 @@ def free_places(connection: sa.Connection, host: str) -> Counter[str]:
 
     Nobody else gets a place there until the end of the transaction.
     """
-    connection.execute(
-        sa.select(_SERVICE.id)
-        .where(_SERVICE.deleted == 0, _SERVICE.host == host)
-        .with_for_update()
-    )
+    connection.execute(sa.select(_SERVICE.id).where(_SERVICE.host == host).with_for_update())
     return Counter({pool.name: pool.free for pool in of(connection, [host])})
 
 

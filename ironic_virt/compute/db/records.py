@@ -219,6 +219,22 @@ class Fence:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Fault:
+    """What went wrong with an instance.
+
+    :param created_at: in ISO 8601.
+    :param request_id: of the request that failed; ``None``: it goes on, or there was none.
+    """
+
+    host: str | None
+    code: int
+    message: str
+    details: str | None
+    created_at: str
+    request_id: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Instance:
     """An instance, and what is wanted of it; a driver takes it as it is.
 
@@ -229,6 +245,8 @@ class Instance:
     :param pool: the pool that it has a place of.
     :param requested_node: the only node that would do for it; ``None``: any that fits.
     :param refusals: how many of its attempts the guard ended before anything was changed.
+    :param request_id: of what was asked of it last.
+    :param fault: what went wrong last.
     :param tried_nodes: uuids of the nodes that it was given up on, and names of the pools
         that had none for it.
     """
@@ -253,6 +271,8 @@ class Instance:
     properties: Mapping[str, str] = dataclasses.field(hash=False)
     project_id: str | None
     user_id: str | None
+    request_id: str | None
+    fault: Fault | None
     progress_step: str | None
     progress_detail: str | None
     progress_at: datetime.datetime | None
@@ -260,10 +280,8 @@ class Instance:
     refusals: int
     tried_nodes: tuple[str, ...]
     launched_at: datetime.datetime | None
-    terminated_at: datetime.datetime | None
     created_at: datetime.datetime
     updated_at: datetime.datetime | None
-    deleted_at: datetime.datetime | None
 
     @property
     def name(self) -> str:
@@ -272,38 +290,23 @@ class Instance:
 
     @property
     def is_deleted(self) -> bool:
-        """Whether only its history is left."""
+        """Whether nothing of it is left, and its record is gone."""
         return self.vm_state == VmState.DELETED
 
+    def as_deleted(self, request_id: str | None = None) -> Instance:
+        """The instance when its record is gone.
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Action:
-    """Something that was asked of an instance.
-
-    :param finish_time: ``None`` while it goes on.
-    :param message: ``None``, or why it failed.
-    """
-
-    instance_uuid: str
-    action: str
-    request_id: str
-    user_id: str | None
-    project_id: str | None
-    start_time: datetime.datetime
-    finish_time: datetime.datetime | None
-    message: str | None
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Fault:
-    """Something that went wrong with an instance."""
-
-    instance_uuid: str
-    host: str | None
-    code: int
-    message: str
-    details: str | None
-    created_at: datetime.datetime
+        :param request_id: of the delete; ``None``: as it is.
+        """
+        return dataclasses.replace(
+            self,
+            vm_state=VmState.DELETED,
+            task_state=None,
+            power_state=virt.PowerState.NOSTATE,
+            progress_step=None,
+            progress_detail=None,
+            request_id=request_id or self.request_id,
+        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -327,6 +330,19 @@ class FaultReport:
         """
         noted = "\n".join(getattr(error, "__notes__", ()))
         return cls(message or one_line(error), details=noted or None)
+
+    def row(
+        self, host: str | None, now: datetime.datetime, request_id: str | None
+    ) -> dict[str, Any]:
+        """The column of a :class:`Fault`."""
+        return {
+            "host": host,
+            "code": self.code,
+            "message": self.message,
+            "details": self.details,
+            "created_at": now.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "request_id": request_id,
+        }
 
 
 def fields(value: Any) -> dict[str, Any]:

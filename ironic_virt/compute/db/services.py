@@ -21,7 +21,6 @@ from ironic_virt.compute.db import models, records
 from ironic_virt.compute.db.transactions import Part
 
 _COLUMNS = models.columns(models.services, records.ComputeService)
-_LIVE = models.services.c.deleted == 0
 
 
 class Services(Part):
@@ -162,16 +161,15 @@ class Services(Part):
 
         def work(connection: sa.Connection) -> None:
             found = get(connection, host, lock=True)
-            now = self._transactions.now()
-            if found.is_up(now, self._transactions.down_time):
+            if self.is_up(found):
                 raise errors.ServiceInUse(host, "it is up; stop it first")
             for what, owner in owned.items():
-                count = sa.select(sa.func.count()).where(owner.host == host, owner.deleted == 0)
+                count = sa.select(sa.func.count()).where(owner.host == host)
                 if number := connection.scalar(count):
                     raise errors.ServiceInUse(
                         host, f"it has {number} {what}; move them to another service first"
                     )
-            _set(connection, host, deleted=models.services.c.id, deleted_at=now)
+            connection.execute(sa.delete(models.services).where(models.services.c.host == host))
 
         self._transactions.write(work)
 
@@ -180,12 +178,12 @@ def _set(
     connection: sa.Connection, host: str, *conditions: sa.ColumnElement[bool], **values: Any
 ) -> int:
     """Change a service's record; returns how many there were: one or none."""
-    statement = sa.update(models.services).where(_LIVE, models.services.c.host == host)
+    statement = sa.update(models.services).where(models.services.c.host == host)
     return connection.execute(statement.where(*conditions).values(values)).rowcount
 
 
 def _select() -> sa.Select[*tuple[Any, ...]]:
-    return sa.select(*_COLUMNS).where(_LIVE).order_by(models.services.c.host)
+    return sa.select(*_COLUMNS).order_by(models.services.c.host)
 
 
 def get(connection: sa.Connection, host: str, *, lock: bool = False) -> records.ComputeService:
@@ -193,7 +191,7 @@ def get(connection: sa.Connection, host: str, *, lock: bool = False) -> records.
 
     :raises ServiceNotFound: there is none of this name.
     """
-    statement = sa.select(*_COLUMNS).where(_LIVE, models.services.c.host == host)
+    statement = sa.select(*_COLUMNS).where(models.services.c.host == host)
     if lock:
         statement = statement.with_for_update()
     row = connection.execute(statement).one_or_none()
@@ -205,7 +203,6 @@ def get(connection: sa.Connection, host: str, *, lock: bool = False) -> records.
 def usable(connection: sa.Connection, now: datetime.datetime, down_time: float) -> Sequence[str]:
     """The names of the services that may get instances: those that are up and enabled."""
     statement = sa.select(models.services.c.host).where(
-        _LIVE,
         models.services.c.disabled == sa.false(),
         models.services.c.forced_down == sa.false(),
         models.services.c.last_seen_at >= now - datetime.timedelta(seconds=down_time),

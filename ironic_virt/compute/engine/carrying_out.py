@@ -47,7 +47,7 @@ class CarryingOut:
         self._incarnation = incarnation
         self._build = Build(conf, driver, database, self._fence)
 
-    def __call__(self, verb: Verb, instance: Instance, request_id: str | None) -> Result:
+    def __call__(self, verb: Verb, instance: Instance) -> Result:
         """Go on with a task wherever it stands.
 
         :param instance: its record, read just now.
@@ -55,7 +55,7 @@ class CarryingOut:
         :raises WaitCancelled: the service stops, or the instance isn't its any more.
         :raises RecordsError: the outcome could not be written.
         """
-        task = Task(self._driver, instance, request_id)
+        task = Task(self._driver, instance)
         try:
             settled = (self._build if verb is CREATE else verb.carry_out)(task)
         except (exceptions.WaitCancelled, RecordsError, TryLater):

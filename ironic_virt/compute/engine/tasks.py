@@ -24,7 +24,7 @@ from oslo_log import log as logging
 from ironic_virt import exceptions, logs
 from ironic_virt.compute.actions import Result, TryLater
 from ironic_virt.compute.db import Database
-from ironic_virt.compute.db.records import Action, Instance, Wanted
+from ironic_virt.compute.db.records import Instance, Wanted
 from ironic_virt.compute.engine.in_flight import InFlight
 from ironic_virt.compute.engine.metrics import Metrics
 from ironic_virt.compute.engine.outage import Outage
@@ -39,7 +39,7 @@ LOG = logging.getLogger(__name__)
 class CarryOut(Protocol):
     """See :class:`~ironic_virt.compute.engine.carrying_out.CarryingOut`."""
 
-    def __call__(self, verb: Verb, instance: Instance, request_id: str | None) -> Result: ...
+    def __call__(self, verb: Verb, instance: Instance) -> Result: ...
 
 
 class Tasks:
@@ -147,12 +147,12 @@ class Tasks:
         self._metrics.task_began(verb.task)
         result, instance = Result.PUT_OFF, None
         try:
-            instance, request = self._read(wanted)
+            instance = self._read(wanted)
             if instance is None:
                 result = Result.ABORTED
             else:
-                _log_context(instance, request)
-                result = self._result(instance, verb, request.request_id if request else None)
+                _log_context(instance)
+                result = self._result(instance, verb)
         except (DatabaseUnreachable, DatabaseFailed) as error:
             self._outage.failed(error)
             self._put_off(wanted, "the database can't be used")
@@ -175,20 +175,20 @@ class Tasks:
                 del backlog[wanted.uuid]
             self._in_flight.end(wanted.uuid)
 
-    def _read(self, wanted: Wanted) -> tuple[Instance | None, Action | None]:
-        """The instance, if that is still wanted of it, and the request that wants it."""
+    def _read(self, wanted: Wanted) -> Instance | None:
+        """The instance, if that is still wanted of it."""
         try:
-            found, request = self._db.instances.with_request(wanted.uuid)
+            instance = self._db.instances.get(wanted.uuid)
         except NoSuchInstance:
-            return None, None
-        same = (found.host, found.task_state) == (self._host, wanted.task_state)
-        return found if same else None, request
+            return None
+        same = (instance.host, instance.task_state) == (self._host, wanted.task_state)
+        return instance if same else None
 
-    def _result(self, instance: Instance, verb: Verb, request_id: str | None) -> Result:
+    def _result(self, instance: Instance, verb: Verb) -> Result:
         task = verb.task
         wanted = Wanted(instance.uuid, task, instance.node)
         try:
-            result = self._carry_out(verb, instance, request_id)
+            result = self._carry_out(verb, instance)
             self._outage.worked()
             self._retries.forget((instance.uuid, task))
             return result
@@ -214,12 +214,12 @@ class Tasks:
         )
 
 
-def _log_context(instance: Instance, request: Action | None) -> None:
+def _log_context(instance: Instance) -> None:
     """Have this thread's log lines name the instance and the request, until the next one."""
     oslo_context.RequestContext(
-        request_id=request.request_id if request else None,
-        user_id=request.user_id if request else instance.user_id,
-        project_id=request.project_id if request else instance.project_id,
+        request_id=instance.request_id,
+        user_id=instance.user_id,
+        project_id=instance.project_id,
         resource_uuid=instance.uuid,
         overwrite=True,
     )

@@ -20,6 +20,7 @@ from ironic_virt import virt
 from ironic_virt.compute.db import Database, records
 from tests.preloaded import COMPUTE, preloaded
 from tests.preloading import Started
+from tests.records import instance_of
 
 T = TypeVar("T")
 
@@ -172,7 +173,7 @@ def wait_for_nodes(db: Database, host: str, nodes: list[str]) -> None:
 def wait_until(db: Database, uuid: str, vm_state: str) -> None:
     wait_for(
         f"instance {uuid} to be {vm_state}",
-        lambda: db.instances.get(uuid, deleted=True).vm_state == vm_state,
+        lambda: instance_of(db, uuid).vm_state == vm_state,
     )
 
 

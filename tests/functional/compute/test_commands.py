@@ -214,7 +214,7 @@ def test_several_servers_are_one_list(
     assert (refused.code, refused.out) == (1, "")
     assert "(flavor gold): none of 3 nodes is free" in refused.err
     assert refused.err.count("\n") == 1
-    assert len(db.instances.list(deleted=None)) == 3
+    assert len(db.instances.list()) == 3
 
 
 def test_without_a_node_the_server_is_shown_and_the_reason_is_one_line(
@@ -243,10 +243,7 @@ def test_servers_are_listed_newest_first_and_by_what_is_asked(
     db.instances.deleted(gone.uuid)
     names = {
         (): ["b", "a"],
-        ("--all",): ["c", "b", "a"],
-        ("--deleted",): ["c"],
         ("--name", "a"): ["a"],
-        ("--name", "c", "--all", "--limit", "1"): ["c"],
         ("--status", "active"): ["b"],
         ("--status", "BUILD", "--limit", "1"): ["a"],
         ("--host", "two"): [],
@@ -254,7 +251,6 @@ def test_servers_are_listed_newest_first_and_by_what_is_asked(
         ("--limit", "1"): ["b"],
         ("--limit", "1", "--marker", "b"): ["a"],
         ("--marker", "a"): [],
-        ("--all", "--marker", gone.uuid): ["b", "a"],
         ("--status", "reboot"): [],
     }
     for options, found in names.items():
@@ -262,7 +258,7 @@ def test_servers_are_listed_newest_first_and_by_what_is_asked(
     (row,) = run.json("server", "list", "--long", "--name", "b")
     assert (row["Status"], row["Power State"], row["Host"]) == ("ACTIVE", "Running", "one")
     assert "Running" in run.ok("server", "list", "--long")
-    assert run.json("server", "show", gone.uuid)["status"] == "DELETED"
+    assert run("server", "show", gone.uuid).code == 1
     run.ok("server", "reboot", "b")
     assert [row["Name"] for row in run.json("server", "list", "--status", "reboot")] == ["b"]
     assert run.json("server", "list", "--status", "active") == []
@@ -294,13 +290,6 @@ def test_a_request_is_in_the_records_when_the_command_ends(
         assert db.instances.get("web").task_state == task
         if state is not None:
             assert db.instances.finish(web, task, vm_state=state)
-    rows = run.json("server", "event", "list", web)
-    asked = ("delete", "start", "stop", "reboot", "reboot", "create")
-    assert tuple(row["Action"] for row in rows) == asked
-    assert [row["Result"] for row in rows] == [None, *["Success"] * 5]
-    shown = run.json("server", "event", "show", web, rows[1]["Request ID"])
-    assert (shown["action"], shown["result"], shown["server_id"]) == ("start", "Success", web)
-    assert (shown["message"], shown["finish_time"]) == (None, rows[1]["Finish Time"])
 
 
 def test_a_rebuild_is_asked_for_with_its_image(run: Commands, db: Database, web: str) -> None:
@@ -396,8 +385,6 @@ def test_an_interface_is_added_and_removed(run: Commands, db: Database, nodes: l
     assert shown["OS-EXT-STS:task_state"] == "detaching-interface"
     assert db.instances.finish(uuid, TaskState.DETACHING_INTERFACE, vm_state=VmState.ACTIVE)
     assert run.json("server", "show", "web")["ports"] == ["b"]
-    rows = run.json("server", "event", "list", "web")
-    assert [row["Action"] for row in rows][:2] == ["detach_interface", "attach_interface"]
 
 
 def test_a_crash_dump_is_asked_for(run: Commands, db: Database, nodes: list[str]) -> None:
@@ -414,8 +401,6 @@ def test_a_crash_dump_is_asked_for(run: Commands, db: Database, nodes: list[str]
     assert "it is busy (triggering-crash-dump)" in result.err
     task = TaskState.TRIGGERING_CRASH_DUMP
     assert db.instances.finish(uuid, task, vm_state=VmState.ACTIVE)
-    (event, *_) = run.json("server", "event", "list", "web")
-    assert (event["Action"], event["Result"]) == ("trigger_crash_dump", "Success")
 
 
 def test_the_reason_of_a_failure_is_shown(run: Commands, db: Database, nodes: list[str]) -> None:
@@ -428,8 +413,6 @@ def test_the_reason_of_a_failure_is_shown(run: Commands, db: Database, nodes: li
     assert shown["details"] == "more"
     told = " ".join(run.ok("server", "show", "web").replace("|", " ").split())
     assert "Ironic could not write the image; more (code 507" in told
-    (row,) = run.json("server", "event", "list", "web", "--long")
-    assert (row["Result"], row["Message"]) == ("Error", "Ironic could not write the image")
 
 
 def test_what_can_be_done_is_done_when_something_else_can_not(

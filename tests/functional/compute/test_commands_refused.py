@@ -66,7 +66,7 @@ def run(
 
 def state(db: Database) -> list[object]:
     return [
-        [(one.uuid, one.task_state) for one in db.instances.list(deleted=None)],
+        [(one.uuid, one.task_state) for one in db.instances.list()],
         [(one.uuid, one.instance_uuid) for one in db.compute_nodes.list()],
         db.flavors.list(),
         [(one.host, one.disabled, one.forced_down) for one in db.services.list()],
@@ -167,12 +167,9 @@ def state(db: Database) -> list[object]:
         ("server start twin", 1, "2 servers are named 'twin': say which by uuid ("),
         ("server stop none", 1, "There is no server 'none'"),
         ("server reboot none --hard --soft", 2, "argument --soft: not allowed with argum"),
-        ("server list --all --deleted", 2, "argument --deleted: not allowed with argument --all"),
         ("server list --status asleep", 2, "argument --status: invalid choice: 'ASLEEP' (choose"),
         ("server list --limit -1", 2, "argument --limit: '-1' is not a number from 1 to"),
         ("server list --sort-column none", 2, "--sort-column none: the columns are ID, Name, Sta"),
-        ("server event list none", 1, "There is no server 'none'"),
-        ("server event show twin req-1", 1, "2 servers are named 'twin': say which by uuid ("),
         ("node show none", 1, "There is no compute node record for node none"),
         ("node list --state broken", 2, "argument --state: invalid choice: 'broken' (choose from"),
         ("service set one", 2, "nothing to set: say --enable, --disable, --up or --down"),

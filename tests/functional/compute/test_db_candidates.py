@@ -189,7 +189,7 @@ def test_no_search_looks_at_more_nodes_than_it_finds(db: Database, name: str) ->
             if "compute_nodes" in row[3]
         ]
     searches = {
-        f"INDEX {FREE_INDEX} (deleted=? AND available=? AND instance_uuid=? AND kind=? AND host=?",
+        f"INDEX {FREE_INDEX} (available=? AND instance_uuid=? AND kind=? AND host=?",
         "USING INTEGER PRIMARY KEY (rowid=?)",
     }
     for plan in plans:

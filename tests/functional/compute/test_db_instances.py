@@ -15,7 +15,6 @@ from ironic_virt.compute.states import TaskState, VmState
 from tests.functional.compute.stage import (
     FLAVOR,
     IMAGE,
-    Clock,
     claim,
     free_node,
     new_instance,
@@ -38,15 +37,7 @@ def building(db: Database, node: records.ComputeNode) -> records.Instance:
     return db.instances.create_building(new_instance(), node)
 
 
-def actions(db: Database, uuid: str) -> list[tuple[str, bool, str | None]]:
-    return [
-        (each.action, each.finish_time is not None, each.message) for each in db.actions.list(uuid)
-    ]
-
-
-def test_an_instance_comes_with_its_claim_and_its_action_once(
-    db: Database, node: records.ComputeNode
-) -> None:
+def test_an_instance_comes_with_its_claim_once(db: Database, node: records.ComputeNode) -> None:
     new = new_instance()
     made = db.instances.create_building(new, node)
     assert (made.host, made.node, made.attempts) == ("one", node.uuid, 1)
@@ -56,8 +47,7 @@ def test_an_instance_comes_with_its_claim_and_its_action_once(
     assert dict(made.properties) == {"role": "web"}
     assert db.compute_nodes.get(node.uuid).instance_uuid == new.uuid
     assert db.instances.create_building(new, node) == made, "the answer was lost"
-    (action,) = db.actions.list(new.uuid)
-    assert (action.action, action.request_id, action.finish_time) == ("create", "req-1", None)
+    assert made.request_id == "req-1"
     assert db.instances.get(new.uuid) == made
 
 
@@ -69,7 +59,6 @@ def test_of_a_second_instance_whose_node_or_uuid_is_taken_nothing_is_left(
         db.instances.create_building(second, node)
     with pytest.raises(errors.NoSuchInstance):
         db.instances.get(second.uuid)
-    assert db.actions.list(second.uuid) == []
     assert db.compute_nodes.get(node.uuid).instance_uuid == building.uuid
     with pytest.raises(errors.InstanceExists):
         db.instances.create_building(new_instance(uuid=building.uuid), other)
@@ -82,10 +71,9 @@ def test_an_instance_that_no_node_was_found_for_says_why_and_is_deleted_at_once(
     new = new_instance()
     made = db.instances.create_failed(new, records.FaultReport("no valid host"))
     assert (made.vm_state, made.task_state, made.host) == (VmState.ERROR, None, None)
-    fault = db.faults.latest(new.uuid)
+    fault = db.instances.get(new.uuid).fault
     assert fault is not None
     assert (fault.message, fault.host) == ("no valid host", None)
-    assert actions(db, new.uuid) == [("create", True, "no valid host")]
     assert db.instances.request(new.uuid, TaskState.DELETING).is_deleted
     with pytest.raises(errors.NoSuchInstance):
         db.instances.get(new.uuid)
@@ -108,7 +96,7 @@ def test_what_is_wanted_is_seen_by_the_service_that_has_the_instance(
     assert (done.vm_state, done.task_state) == (VmState.ACTIVE, None)
     assert done.power_state == virt.PowerState.RUNNING
     assert done.launched_at == db.now()
-    assert actions(db, building.uuid) == [("create", True, None)]
+    assert done.fault is None
 
 
 def test_a_delete_that_comes_in_during_a_build_is_never_overwritten(
@@ -123,11 +111,9 @@ def test_a_delete_that_comes_in_during_a_build_is_never_overwritten(
     assert not db.instances.reschedule(uuid, TaskState.SPAWNING, other)
     assert db.instances.get(uuid).task_state == TaskState.DELETING
     assert db.compute_nodes.get(node.uuid).instance_uuid == uuid
-    assert db.faults.latest(uuid) is None
-    assert actions(db, uuid) == [
-        ("create", True, "superseded by a delete"),
-        ("delete", False, None),
-    ]
+    superseded = db.instances.get(uuid).fault
+    assert superseded is not None
+    assert (superseded.message, superseded.request_id) == ("superseded by a delete", "req-1")
 
 
 def test_a_failed_build_keeps_its_reason_and_gives_the_node_back(
@@ -137,10 +123,10 @@ def test_a_failed_build_keeps_its_reason_and_gives_the_node_back(
     failed = db.instances.get(building.uuid)
     assert (failed.vm_state, failed.task_state) == (VmState.ERROR, None)
     assert (failed.host, failed.node) == (None, None)
-    fault = db.faults.latest(building.uuid)
+    fault = db.instances.get(building.uuid).fault
     assert fault is not None
     assert (fault.message, fault.details, fault.host) == (FAULT.message, "traceback", "one")
-    assert actions(db, building.uuid) == [("create", True, FAULT.message)]
+    assert fault.request_id == "req-1"
     freed = db.compute_nodes.get(node.uuid)
     assert (freed.instance_uuid, freed.available) == (None, False)
 
@@ -161,12 +147,12 @@ def test_another_attempt_takes_another_node_if_it_is_there_and_remembers_the_fir
     assert now.tried_nodes == (node.uuid,)
     assert db.compute_nodes.get(node.uuid).instance_uuid is None
     assert db.compute_nodes.get(other.uuid).instance_uuid == building.uuid
-    (fault,) = db.faults.list(building.uuid)
-    assert fault.host == "one"
+    assert now.fault is not None
+    assert (now.fault.host, now.fault.request_id) == ("one", None), "the request goes on"
 
 
-def test_history_survives_a_delete_that_failed_at_first(
-    db: Database, building: records.Instance, node: records.ComputeNode, clock: Clock
+def test_a_delete_that_failed_at_first_removes_the_record_in_the_end(
+    db: Database, building: records.Instance, node: records.ComputeNode
 ) -> None:
     uuid = building.uuid
     db.instances.fail(uuid, TaskState.SPAWNING, FAULT)
@@ -175,22 +161,11 @@ def test_history_survives_a_delete_that_failed_at_first(
     assert db.instances.get(uuid).host == "one"
     assert db.compute_nodes.get(node.uuid).instance_uuid == uuid
     assert db.instances.request(uuid, TaskState.DELETING).task_state == TaskState.DELETING
-    clock.advance(60)
     assert db.instances.deleted(uuid)
     assert not db.instances.deleted(uuid)
     with pytest.raises(errors.NoSuchInstance):
         db.instances.get(uuid)
     assert db.instances.list() == []
-    (gone,) = db.instances.list(deleted=True)
-    assert gone == db.instances.get(uuid, deleted=True)
-    assert (gone.vm_state, gone.node) == (VmState.DELETED, node.uuid)
-    assert gone.terminated_at == gone.deleted_at == clock.now
-    assert actions(db, uuid) == [
-        ("create", True, FAULT.message),
-        ("delete", True, "not yet"),
-        ("delete", True, None),
-    ]
-    assert {fault.message for fault in db.faults.list(uuid)} == {FAULT.message, "not yet"}
     assert not claim(db, node.uuid, "one", new_uuid()), "free after its next refresh"
     db.compute_nodes.save("one", [records.NodeReport(node.uuid)])
     assert db.instances.create_building(new_instance(), node).node == node.uuid
@@ -205,7 +180,7 @@ def test_a_request_that_does_not_fit_is_refused_and_changes_nothing(
     db.instances.request(building.uuid, TaskState.POWERING_OFF)
     with pytest.raises(errors.ConflictingRequest, match="busy \\(powering-off\\)"):
         db.instances.request(building.uuid, TaskState.REBOOTING)
-    assert [each.action for each in db.actions.list(building.uuid)] == ["create", "stop"]
+    assert db.instances.get(building.uuid).task_state == TaskState.POWERING_OFF
 
 
 def test_progress_is_shown_while_something_is_wanted_and_cut_to_what_fits(
@@ -310,7 +285,6 @@ def test_an_outcome_is_written_only_while_the_fence_holds(
     assert not db.instances.placed(uuid, free.uuid, broken)
     assert not db.instances.reschedule(uuid, task, free, FAULT, fence=broken)
     assert db.instances.get(uuid) == building
-    assert db.faults.list(uuid) == []
     assert db.compute_nodes.get(free.uuid).instance_uuid is None
     db.instances.request(uuid, TaskState.DELETING)
     assert not db.instances.deleted(uuid, broken)

@@ -154,9 +154,6 @@ def test_a_node_takes_its_instance_and_what_is_wanted_of_it_along(move: Move) ->
     assert move.move(node) == there, "it is left as it is"
     assert move.owners(node) == ("new", "new")
     assert move.db.compute_nodes.get(node).instance_uuid == instance
-    assert [action.action for action in move.db.actions.list(instance)] == [
-        *("create", "delete", "move")
-    ]
     assert [one.uuid for one in move.db.instances.wanted("new")] == [instance]
     assert not move.db.instances.wanted("old")
     assert {entry.method for entry in move.fake.requests} == {"GET"}, "nothing else of Ironic"
@@ -374,7 +371,7 @@ def test_a_run_that_dies_at_any_statement_leaves_one_owner_and_is_done_again(mov
         else:
             assert len(seen) < at
             assert report.outcome is Outcome.MOVED
-            assert {word.split()[0] for word in seen} >= {"SELECT", "UPDATE", "INSERT", "COMMIT"}
+            assert {word.split()[0] for word in seen} >= {"SELECT", "UPDATE", "COMMIT"}
             break
         node_owner, instance_owner = move.owners(node)
         assert node_owner == instance_owner

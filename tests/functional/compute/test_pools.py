@@ -132,7 +132,7 @@ def test_dozens_at_once_get_nodes_of_the_right_kind_whoever_dies_and_one_more_ge
         seconds=180,
     )
     instances = db.instances.list()
-    faults = [fault.message for one in instances if (fault := db.faults.latest(one.uuid))]
+    faults = [fault.message for one in instances if (fault := db.instances.get(one.uuid).fault)]
     assert Counter(one.vm_state for one in instances) == {"active": 3 * EACH}, faults
     carried = carriers(server)
     assert {one.uuid: one.node for one in instances} == carried
@@ -145,7 +145,7 @@ def test_dozens_at_once_get_nodes_of_the_right_kind_whoever_dies_and_one_more_ge
     for kind in KINDS:
         (none,) = asking.create(new(kind))
         assert none.instance.vm_state == "error"
-        fault = db.faults.latest(none.instance.uuid)
+        fault = db.instances.get(none.instance.uuid).fault
         assert fault is not None
         assert "No valid host" in fault.message
         asking.ask("delete", none.instance.uuid)

@@ -151,7 +151,7 @@ def check_whole(db: Database, server: FakeIronicServer, wanted: list[str]) -> No
     assert states["active"] >= INSTANCES - BROKEN, states
     for one in instances.values():
         if one.vm_state == "error":
-            assert db.faults.latest(one.uuid) is not None
+            assert db.instances.get(one.uuid).fault is not None
     placed = {one.uuid: one.node for one in instances.values() if one.node}
     assert len(set(placed.values())) == len(placed), "a node is used twice"
     carried = {

@@ -30,6 +30,7 @@ from ironic_virt.compute.states import TaskState
 from ironic_virt.conf import database as database_options
 from ironic_virt.driver import IronicDriver
 from ironic_virt.testing.fake_ironic import FakeIronic
+from tests.records import instance_of
 from tests.unit.driver import stage as driver_stage
 from tests.unit.driver.stage import IMAGE, URL
 
@@ -180,14 +181,15 @@ class ServiceStage:
     # -- what became of it ----------------------------------------------------
 
     def instance(self, uuid: str) -> records.Instance:
-        return self.db.instances.get(uuid, deleted=True)
+        """Its record, or what stands for one that is deleted."""
+        return instance_of(self.db, uuid)
 
     def state(self, uuid: str) -> tuple[str, str | None]:
         found = self.instance(uuid)
         return found.vm_state, found.task_state
 
     def fault(self, uuid: str) -> str:
-        fault = self.db.faults.latest(uuid)
+        fault = self.db.instances.get(uuid).fault
         assert fault is not None
         return fault.message
 

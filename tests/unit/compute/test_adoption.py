@@ -25,7 +25,6 @@ def uuid(stage: ServiceStage) -> str:
         for statement in (
             "DELETE FROM instances",
             "DELETE FROM instance_ports",
-            "DELETE FROM instance_actions",
             "UPDATE compute_nodes SET instance_uuid = NULL",
         ):
             connection.exec_driver_sql(statement)
@@ -46,7 +45,6 @@ def test_one_is_as_before_and_can_be_deleted(
     assert (found.uuid, found.name, found.host, found.node) == (uuid, "web", "compute1", nodes[0])
     assert (found.vm_state, found.power_state) == ("active", virt.PowerState.RUNNING)
     assert (found.image.id, found.ports, found.flavor) == (IMAGE.id, (virt.Vif(VIF.id),), FLAVOR)
-    assert [one.action for one in stage.db.actions.list(uuid)] == ["adopt"]
     stage.service.sync_power()
     assert stage.state(uuid) == ("active", None)
     stage.do(uuid, TaskState.DELETING)

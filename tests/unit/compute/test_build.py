@@ -47,9 +47,6 @@ def test_an_instance_that_is_wanted_becomes_active_with_all_that_was_given(
     seen = stage.fake.node(node)
     assert (seen["provision_state"], seen["instance_uuid"]) == ("active", uuid)
     assert stage.fake.vifs(node) == [VIF.id]
-    (action,) = stage.db.actions.list(uuid)
-    assert (action.action, action.message) == ("create", None)
-    assert action.finish_time is not None
     drive = sent_drive(stage.fake)
     assert drive["user_data"] == "#cloud-config\n"
     assert drive["meta_data"] == {
@@ -187,9 +184,7 @@ def test_after_the_last_attempt_the_instance_is_in_error_with_the_reason(
     assert "is broken" in fault
     assert "the last of 3 attempts" in fault
     stage.nobody_has(nodes)
-    (action,) = stage.db.actions.list(uuid)
-    assert action.message == fault
-    newest = stage.db.faults.latest(uuid)
+    newest = stage.instance(uuid).fault
     assert newest is not None
     assert "history of the node: ERROR, deploying, by conductor-1" in (newest.details or "")
 
@@ -291,7 +286,7 @@ def test_an_ironic_that_is_away_is_waited_for_and_costs_no_attempt(
     stage.look(2)
     assert stage.state(uuid) == ("active", None)
     assert (stage.instance(uuid).node, stage.instance(uuid).attempts) == (node, 1)
-    assert stage.db.faults.latest(uuid) is None
+    assert stage.instance(uuid).fault is None
 
 
 def _takes_off(_method: str, _path: str, body: Any) -> bool:
@@ -363,7 +358,6 @@ def test_a_delete_gives_the_node_back_and_keeps_the_history(
     stage.do(uuid, TaskState.DELETING)
     assert stage.state(uuid) == ("deleted", None)
     stage.nobody_has(nodes)
-    assert [action.action for action in stage.db.actions.list(uuid)] == ["create", "delete"]
 
 
 def test_a_delete_during_the_build_ends_the_build_and_is_carried_out(
@@ -385,7 +379,7 @@ def test_a_delete_during_the_build_ends_the_build_and_is_carried_out(
     stage.look()
     stage.nobody_has(nodes, claimed=True)
     assert stage.state(uuid) == ("deleted", None)
-    assert stage.db.faults.latest(uuid) is None
+    assert stage.instance(uuid).fault is None
 
 
 def test_a_delete_before_the_build_frees_the_node_with_the_next_refresh(
@@ -443,7 +437,6 @@ def test_a_hard_reboot_ends_an_error_only_where_the_node_is_active(
     stage.fake.set_node(nodes[0], provision_state=provision_state)
     stage.do(uuid, TaskState.REBOOTING_HARD)
     assert stage.state(uuid) == (vm_state, None)
-    assert stage.db.actions.list(uuid)[-1].message is None
 
 
 def test_a_power_change_that_fails_leaves_the_instance_as_it_was(
@@ -454,7 +447,6 @@ def test_a_power_change_that_fails_leaves_the_instance_as_it_was(
     stage.do(uuid, TaskState.POWERING_OFF)
     assert stage.state(uuid) == ("active", None)
     assert "bmc does not answer" in stage.fault(uuid)
-    assert stage.db.actions.list(uuid)[-1].message == stage.fault(uuid)
 
 
 # -- what is logged ---------------------------------------------------------------
@@ -493,7 +485,7 @@ def test_one_that_meets_an_instance_being_deleted_is_put_off(
         stage.look()
     waiting = stage.instance(uuid)
     assert (waiting.task_state, waiting.attempts, waiting.node) == ("spawning", 1, nodes[0])
-    assert stage.db.faults.latest(uuid) is None
+    assert stage.instance(uuid).fault is None
     stage.fake.faults.clear()
     stage.look(3)
     assert (stage.state(uuid), stage.instance(uuid).attempts) == (("active", None), 1)

@@ -103,7 +103,7 @@ def test_the_end_of_a_task_reads_no_others(
 ) -> None:
     uuids = [stage.create(node) for node in nodes]
     read: list[str] = []
-    real_one, real_wanted = stage.db.instances.with_request, stage.db.instances.wanted
+    real_one, real_wanted = stage.db.instances.get, stage.db.instances.wanted
 
     def one(uuid: str) -> Any:
         read.append(uuid)
@@ -113,11 +113,11 @@ def test_the_end_of_a_task_reads_no_others(
         read.append("all")
         return real_wanted(host)
 
-    monkeypatch.setattr(stage.db.instances, "with_request", one)
+    monkeypatch.setattr(stage.db.instances, "get", one)
     monkeypatch.setattr(stage.db.instances, "wanted", wanted)
     stage.service.look()
-    assert [stage.state(uuid)[0] for uuid in uuids] == ["active"] * 3
     assert read == ["all", *uuids]
+    assert [stage.state(uuid)[0] for uuid in uuids] == ["active"] * 3
     assert not stage.service._loops["tasks"]._woken.is_set()
 
 
@@ -126,7 +126,7 @@ def test_a_look_during_a_task_does_not_begin_it_again(
 ) -> None:
     uuid = stage.create()
     began: list[str] = []
-    real_one, real_spawn = stage.db.instances.with_request, stage.service.driver.spawn
+    real_one, real_spawn = stage.db.instances.get, stage.service.driver.spawn
 
     def one(uuid: str) -> Any:
         began.append(uuid)
@@ -136,7 +136,7 @@ def test_a_look_during_a_task_does_not_begin_it_again(
         stage.service.look()
         real_spawn(request)
 
-    monkeypatch.setattr(stage.db.instances, "with_request", one)
+    monkeypatch.setattr(stage.db.instances, "get", one)
     monkeypatch.setattr(stage.service.driver, "spawn", spawn)
     stage.service.look()
     assert began == [uuid]
