@@ -128,8 +128,7 @@ def _fill(path: str, nodes: int) -> None:
     from ironic_virt.conf import database
 
     opened = Database(database.load([path]))
-    opened.sync()
-    with contextlib.closing(opened.open()):
+    with contextlib.closing(opened.open(make=True)):
         reports: dict[str, list[records.NodeReport]] = {}
         for node in fleet(nodes):
             reports.setdefault(node.host, []).append(

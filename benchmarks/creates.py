@@ -101,8 +101,7 @@ def _world(server: databases.Server, servers: int) -> Iterator[_World]:
         )
         conf = database.load([str(path)])
         opened = db.Database(conf, patient=False)
-        opened.sync()
-        stack.enter_context(contextlib.closing(opened.open()))
+        stack.enter_context(contextlib.closing(opened.open(make=True)))
         log = stack.enter_context((directory / "log").open("wb"))
         service = stack.enter_context(
             subprocess.Popen(

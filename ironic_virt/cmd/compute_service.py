@@ -47,8 +47,6 @@ def main(argv: Sequence[str] | None, hung_up: Callable[[], bool]) -> int:
     options.register_opts(conf)
     database.register_opts(conf)
     logging.register_options(conf)
-    # What it says of itself at each start is of no use.
-    logging.set_defaults(default_log_levels=[*logging.get_default_log_levels(), "alembic=WARNING"])
     try:
         with arguments.complaining(argv):
             options.read(

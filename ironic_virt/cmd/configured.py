@@ -28,7 +28,7 @@ ENVIRONMENT = "IRONIC_VIRT_CONFIG_FILE"
 DEFAULT_FILE = "/etc/ironic-virt/ironic-virt.conf"
 
 # What comes with the extra; of anything else that is missing we know nothing.
-_PACKAGES = frozenset({"alembic", "oslo_db", "sqlalchemy"})
+_PACKAGES = frozenset({"oslo_db", "sqlalchemy"})
 
 
 CONFIG_FILE = argument(
@@ -81,17 +81,6 @@ class Configured(Command):
         self, parsed_args: argparse.Namespace
     ) -> Iterator[tuple[cfg.ConfigOpts, Database]]:
         """The options, and the database of them, opened."""
-        with self.unopened(parsed_args) as (conf, database):
-            database.open()
-            if database.is_new:
-                self.app.LOG.warning("Made a new database: %s", database.url)
-            yield conf, database
-
-    @contextlib.contextmanager
-    def unopened(
-        self, parsed_args: argparse.Namespace
-    ) -> Iterator[tuple[cfg.ConfigOpts, Database]]:
-        """The same with a database whose tables may be missing or another version's."""
         before = getattr(self.app_args, "config_files", [])
         try:
             files = config_files([*before, *parsed_args.config_files])
@@ -105,6 +94,9 @@ class Configured(Command):
             database = Database(conf, patient=False)
             try:
                 # Some are imported only when they are needed.
+                database.open()
+                if database.is_new:
+                    self.app.LOG.warning("Made a new database: %s", database.url)
                 yield conf, database
             finally:
                 database.close()

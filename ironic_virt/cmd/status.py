@@ -89,14 +89,17 @@ def check_ironic(conf: cfg.ConfigOpts) -> str:
 
 
 def check_database(conf: cfg.ConfigOpts) -> str:
-    """Whether the records' tables are those of this version of the package."""
+    """Whether the records' tables are those of this version of the package, or to be made."""
     from ironic_virt.compute.db import Database
+    from ironic_virt.compute.errors import SchemaMismatch
 
     with contextlib.closing(Database(conf, patient=False)) as database:
-        version, needed = database.version(), database.needed_version
-    if version != needed:
-        found = f"has version {version}" if version is not None else "has no tables"
-        raise NotReady(f"{database.url} {found}, {needed} is needed: ironic-virt-manage db sync")
+        try:
+            database.open(make=False)
+        except SchemaMismatch as error:
+            # The service makes them where there are none.
+            if error.found is not None:
+                raise NotReady(str(error)) from error
     return ""
 
 

@@ -56,15 +56,15 @@ class DatabaseFailed(RecordsError):
 class SchemaMismatch(RecordsError):
     """The tables are not those of this version of the package.
 
-    :param found: the revision in the database; ``None`` if it has no tables.
-    :param needed: the revision that this version works with.
+    :param found: the version in the database; ``None`` if it has no tables.
+    :param needed: the version that this one works with.
     """
 
-    def __init__(self, url: str, found: str | None, needed: str, advice: str) -> None:
+    def __init__(self, url: str, found: int | None, needed: int, advice: str) -> None:
         self.url = url
         self.found = found
         self.needed = needed
-        has = f"has schema version {found}" if found else "has no tables of ours"
+        has = "has no tables" if found is None else f"has tables of version {found}"
         super().__init__(f"The database {url} {has}, this version needs {needed}: {advice}")
 
 

@@ -37,10 +37,9 @@ _KEPT = (
 _CONNECTION_HELP = """
 Where the records are, as an SQLAlchemy URL.
 
-The default is an SQLite file, which is made and upgraded by itself; it serves
-services and commands of one host. Several hosts need MariaDB, MySQL or
-PostgreSQL, and ``ironic-virt-manage db sync`` once before the first start and
-after each upgrade:
+The default is an SQLite file, which serves services and commands of one host.
+Several hosts need MariaDB, MySQL or PostgreSQL. The first service that is
+started makes the tables:
 
 * ``mysql+pymysql://user:password@host/ironic_virt`` (extra ``mysql``)
 * ``postgresql+psycopg2://user:password@host/ironic_virt`` (extra ``postgresql``)

@@ -93,7 +93,7 @@ class World:
         ]
         conf = database_options.load([str(self.services[0].config)])
         self.db = Database(conf, patient=False)
-        self.db.sync()
+        self.db.open(make=True)
         self.sky = Sky(random.Random(f"sky {seed}"), proxy, self.now)
         deaths = random.Random(f"deaths {seed}")
         self.deaths = Deaths(deaths, "service", self.services, self.now, self._log)

@@ -33,7 +33,6 @@ def own_ironic(
 @pytest.fixture
 def site(tmp_path: Path, own_ironic: real_ironic.RealIronic) -> Iterator[Site]:
     site = Site(tmp_path, own_ironic.url, f"sqlite:///{tmp_path}/records.sqlite")
-    site.run("ironic-virt-manage db sync")
     yield site
     site.close()
 

@@ -41,7 +41,7 @@ class Database:
     :param clock: the time that is written into records, aware; by default the database's.
     :param sleep: pauses between tries, in seconds.
     :raises InvalidConfiguration: ``[database] connection`` can't be used.
-    :ivar is_new: :meth:`open` has made the embedded database, which was not there.
+    :ivar is_new: :meth:`open` has made the tables, which were not there.
     """
 
     def __init__(
@@ -73,40 +73,20 @@ class Database:
         """The time that would be written into a record now."""
         return self._transactions.now()
 
-    def open(self) -> Database:
+    def open(self, *, make: bool | None = None) -> Database:
         """Reach the database and see that its tables are this version's.
 
-        The embedded one is made and upgraded by itself.
-
+        :param make: make them if there are none; by default those of the embedded database only.
         :returns: itself.
         :raises DatabaseUnreachable: it can't be reached.
-        :raises SchemaMismatch: its tables are older or newer, or there are none.
+        :raises SchemaMismatch: its tables are another version's, or there are none.
         """
         self._transactions.reach()
-        if self._is_embedded:
-            before, _ = schema.sync(self._transactions)
-            self.is_new = before is None
+        if self._is_embedded if make is None else make:
+            self.is_new = schema.make(self._transactions)
         else:
             schema.check(self._transactions)
         return self
-
-    def sync(self) -> tuple[str | None, str]:
-        """Create or upgrade the tables.
-
-        :returns: the schema's versions before and after; ``None``: there was none.
-        """
-        self._transactions.reach()
-        return schema.sync(self._transactions)
-
-    def version(self) -> str | None:
-        """The schema's version in the database; ``None``: there are no tables."""
-        self._transactions.reach()
-        return schema.version(self._transactions)
-
-    @property
-    def needed_version(self) -> str:
-        """The schema's version that this version of the package works with."""
-        return schema.head()
 
     def close(self) -> None:
         """Close the connections."""

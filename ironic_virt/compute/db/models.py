@@ -3,8 +3,8 @@
 """The tables.
 
 What leaves this room are the values of :mod:`~ironic_virt.compute.db.records`,
-never rows of these; statements are written with them.  ``migrations/`` makes
-the same tables, which a test compares.
+never rows of these; statements are written with them.  A change here raises the version in
+:mod:`~ironic_virt.compute.db.schema`.
 
 A delete removes the row, so nothing secret stays.  Unique keys rely on NULLs being distinct, as
 they are on all three databases.
@@ -23,7 +23,7 @@ _UUID = sa.String(36)
 _NAME = sa.String(255)
 _DIGEST = sa.String(32)
 # Names compare to the letter, as on the other databases, and may hold any letter.
-# The first revision adds these when it creates a table.  A table that is defined with them
+# schema.py adds these when it makes a table.  A table that is defined with them
 # makes SQLAlchemy import MySQL's dialect, which costs each command time.
 MYSQL = {
     "mysql_engine": "InnoDB",
@@ -62,6 +62,13 @@ def columns(table: sa.Table, kind: type, **others: Any) -> tuple[Any, ...]:
     names = (field.name for field in dataclasses.fields(kind))
     return tuple(others.get(name, table.c.get(name)) for name in names)
 
+
+schema_version = sa.Table(
+    "schema_version",
+    METADATA,
+    sa.Column("version", sa.Integer, primary_key=True, autoincrement=False),
+)
+"""Which version the tables have; one row."""
 
 services = _table(
     "services",

@@ -273,9 +273,6 @@ def _why_instances_keep(
     carried: Sequence[sa.Row[*tuple[Any, ...]]],
 ) -> tuple[str, str] | None:
     """The guard by which a node stays because of the instances on it, and what it says."""
-    if len(carried) > 1:
-        listed = ", ".join(row.uuid for row in carried)
-        return "server", f"{len(carried)} servers are on it ({listed}); there may be one at most"
     if record is None:
         return None
     for row in carried:

@@ -60,7 +60,7 @@ def run(
             with signals.interrupting():
                 database = Database(conf)
                 stack.callback(database.close)
-                database.open()
+                database.open(make=True)
                 service = Service(
                     *(conf, database),
                     version=version,

@@ -52,7 +52,7 @@ def reused(
 
     def make_tables(url: str) -> None:
         db = Database(records_conf(directory, url), patient=False)
-        db.sync()
+        db.open(make=True)
         db.close()
 
     reused = Reused(database_server, make_tables, directory)

@@ -16,10 +16,10 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from ironic_virt.compute.db import schema
-from ironic_virt.compute.db.models import METADATA
+from ironic_virt.compute.db.models import METADATA, schema_version
 from tests import databases
 
-_VERSION = "alembic_version"
+_VERSION = schema_version.name
 _LOCK_SECONDS = 10
 _STATEMENTS: dict[str, Callable[[list[str]], list[str]]] = {
     # TRUNCATE makes each of the tables anew.
@@ -88,8 +88,8 @@ class Reused:
         try:
             with engine.begin() as connection:
                 tables = sa.inspect(connection).get_table_names()
-                version = connection.scalar(sa.text(f"SELECT version_num FROM {_VERSION}"))
-                if {*tables} != {*METADATA.tables, _VERSION} or version != schema.head():
+                version = connection.scalar(sa.select(schema_version.c.version))
+                if {*tables} != {*METADATA.tables} or version != schema.VERSION:
                     return False
                 tables.remove(_VERSION)
                 for statement in _STATEMENTS[self._server.kind](tables):

@@ -36,7 +36,7 @@ def filled(database_server: databases.Server, here: Path) -> Iterator[Database]:
     """Records with two servers of one name; for all tests, as none may change them."""
     with database_server.fresh(here) as url:
         db = Database(records_conf(here, url), patient=False)
-        db.sync()
+        db.open(make=True)
         db.flavors.create(virt.Flavor("gold"))
         register(db, "one")
         nodes = [free_node(db, "one") for _ in range(3)]
@@ -222,7 +222,10 @@ def test_wrong_input_is_refused(
         ("[database]\nconnection = nonsense\n", "[database] connection: this is no URL"),
         ("[database]\nconnection = oracle://x/y\n", "'oracle' is not supported"),
         ("[database]\nconnection = sqlite:////none/at/all\n", "can't be used: unable to open"),
-        ("[database]\nconnection = sqlite:///{here}/empty\n", "ironic-virt-manage db sync"),
+        (
+            "[database]\nconnection = sqlite:///{here}/empty\n",
+            "start 'ironic-virt-compute'",
+        ),
         ("[scheduler]\nenabled_filters = NoFilter\n", "NoFilter"),
         (
             "[DEFAULT]\nservice_down_time = long\n",

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The tables: made from nothing, the same as the models, and of the right version."""
+"""The tables: made from nothing, whoever is cut off or comes in between, and of one version."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ import concurrent.futures
 import pathlib
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from alembic import autogenerate
-from alembic.runtime import migration
 from oslo_config import cfg
 
 from ironic_virt.compute import errors
@@ -26,43 +24,42 @@ SECONDS = 240
 
 
 @pytest.fixture
-def empty(database_conf: cfg.ConfigOpts) -> Database:
+def empty(database_conf: cfg.ConfigOpts) -> Iterator[Database]:
     """A database without tables."""
-    return Database(database_conf, patient=False)
+    db = Database(database_conf, patient=False)
+    yield db
+    db.close()
+
+
+def names(connection: sa.Connection) -> dict[str, set[str | None]]:
+    """The indexes of each table."""
+    inspector = sa.inspect(connection)
+    return {
+        table: {index["name"] for index in inspector.get_indexes(table)}
+        for table in inspector.get_table_names()
+    }
 
 
 def test_tables_are_made_from_nothing_and_once(empty: Database) -> None:
-    assert empty.version() is None
-    assert empty.sync() == (None, empty.needed_version)
-    assert empty.sync() == (empty.needed_version, empty.needed_version)
-    assert empty.version() == empty.needed_version
-    empty.close()
-
-
-def test_the_migrations_make_what_the_models_say(db: Database) -> None:
-    with db._transactions.engine.connect() as connection:
-        assert differences(connection) == []
-
-
-def differences(connection: sa.Connection) -> Sequence[object]:
-    """What a database's tables lack to be the models'."""
-    context = migration.MigrationContext.configure(
-        connection, opts={"compare_type": True, "compare_server_default": True}
-    )
-    return autogenerate.compare_metadata(context, models.METADATA)
+    for is_new in (True, False):
+        assert empty.open(make=True).is_new is is_new
+    assert schema.version(empty._transactions) == schema.VERSION
 
 
 class CutOff(Exception):
     """The process dies."""
 
 
-def test_a_sync_that_was_cut_off_anywhere_is_repeated(empty: Database) -> None:
+def test_tables_whose_making_was_cut_off_anywhere_are_made_by_the_next(
+    empty: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schema, "_MAKING_SECONDS", -1.0)
     transactions = empty._transactions
     made: list[str] = []
     cut_at = 0
 
     def cut(connection: sa.Connection, cursor: Any, statement: str, *_more: Any) -> None:
-        if not statement.lstrip().startswith(("CREATE", "INSERT INTO alembic")):
+        if not statement.lstrip().startswith(("CREATE", "INSERT INTO schema")):
             return
         made.append(statement)
         if len(made) == cut_at:
@@ -72,62 +69,54 @@ def test_a_sync_that_was_cut_off_anywhere_is_repeated(empty: Database) -> None:
             raise CutOff(statement)
 
     sa.event.listen(transactions.engine, "after_cursor_execute", cut)
-    synced = False
-    while not synced:
-        cut_at += 1
+    wanted: dict[str, set[str | None]] = {}
+    while not made or cut_at <= len(made):
         with transactions.engine.begin() as connection:
             found = sa.MetaData()
             found.reflect(connection)
             found.drop_all(connection)
         made.clear()
         try:
-            empty.sync()
-            synced = True
+            empty.open(make=True)
         except errors.DatabaseFailed:
-            made.clear()
             dead, cut_at = cut_at, -1
-            empty.sync()
+            empty.open(make=True)
             cut_at = dead
         with transactions.engine.connect() as connection:
-            assert differences(connection) == [], f"cut off after statement {cut_at}"
+            wanted = wanted or names(connection)
+            assert names(connection) == wanted, f"cut off after statement {cut_at}"
+        cut_at += 1
+    assert set(wanted) == set(models.METADATA.tables)
     assert cut_at > len(models.METADATA.tables)
-    empty.close()
 
 
-def test_a_database_without_tables_is_refused_with_the_command_to_run(empty: Database) -> None:
-    with pytest.raises(errors.SchemaMismatch, match="run 'ironic-virt-manage db sync'") as raised:
-        empty.open()
+def test_a_database_without_tables_is_refused_with_what_makes_them(empty: Database) -> None:
+    with pytest.raises(errors.SchemaMismatch, match="start 'ironic-virt-compute'") as raised:
+        empty.open(make=False)
     assert "\n" not in str(raised.value)
-    empty.close()
+    assert raised.value.found is None
 
 
-@pytest.mark.parametrize("act", [Database.open, Database.sync], ids=["open", "sync"])
-def test_tables_of_a_newer_version_are_refused_and_left_alone(
-    db: Database, act: Callable[[Database], object]
+@pytest.mark.parametrize("make", [True, False])
+@pytest.mark.parametrize(
+    ("found", "words"), [(9999, "newer version"), (0, "'ironic-virt server adopt'")]
+)
+def test_tables_of_another_version_are_refused_and_left_alone(
+    db: Database, make: bool, found: int, words: str
 ) -> None:
     with db._transactions.engine.begin() as connection:
-        connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
-    with pytest.raises(errors.SchemaMismatch, match="newer version") as raised:
-        act(db)
-    assert raised.value.found == "9999"
-    assert db.version() == "9999"
+        connection.execute(sa.update(models.schema_version).values(version=found))
+    with pytest.raises(errors.SchemaMismatch, match=words) as raised:
+        db.open(make=make)
+    assert raised.value.found == found
+    assert schema.version(db._transactions) == found
 
 
-def test_tables_that_somebody_else_does_not_finish_are_not_waited_for_for_ever(
-    empty: Database, database_conf: cfg.ConfigOpts, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if empty._transactions.is_sqlite:
-        pytest.skip("An SQLite file has tests of its own")
-    monkeypatch.setattr(schema, "_LOCK_SECONDS", 1)
-    other = Database(database_conf)
-    with other._transactions.engine.begin() as connection:
-        schema._lock(connection)
-        with pytest.raises(errors.DatabaseFailed, match="does not come to an end"):
-            empty.sync()
-        schema._unlock(connection)
-    assert empty.sync() == (None, empty.needed_version)
-    other.close()
-    empty.close()
+def test_tables_from_before_the_first_release_are_refused(empty: Database) -> None:
+    with empty._transactions.engine.begin() as connection:
+        connection.execute(sa.text("CREATE TABLE alembic_version (version_num VARCHAR(32))"))
+    with pytest.raises(errors.SchemaMismatch, match="has tables of version 0"):
+        empty.open(make=True)
 
 
 @pytest.fixture
@@ -164,33 +153,13 @@ def test_a_file_that_another_process_has_is_waited_for_and_not_for_ever(
 ) -> None:
     monkeypatch.setattr(engine, "_BUSY_SECONDS", 0.01)
     with monkeypatch.context() as patch:
-        patch.setattr(schema, "_LOCK_SECONDS", 0.2)
+        patch.setattr(schema, "_MAKING_SECONDS", 0.2)
         with pytest.raises(errors.DatabaseFailed, match="locked"):
-            in_file.sync()
+            in_file.open(make=True)
     timer = threading.Timer(0.3, lambda: reader.execute("COMMIT"))
     timer.start()
-    assert in_file.sync() == (None, in_file.needed_version)
+    assert in_file.open(make=True).is_new
     timer.join(SECONDS)
-
-
-def test_who_gets_the_lock_next_sees_that_the_tables_are_there(
-    empty: Database, database_conf: cfg.ConfigOpts, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if empty._transactions.engine.dialect.name != engine.MYSQL:
-        pytest.skip("Only in MariaDB are tables there before the transaction's end")
-    seen: list[str | None] = []
-    unlock = schema._unlock
-
-    def look_then(connection: sa.Connection) -> None:
-        unlock(connection)
-        after = Database(database_conf, patient=False)
-        seen.append(after.version())
-        after.close()
-
-    monkeypatch.setattr(schema, "_unlock", look_then)
-    empty.sync()
-    assert seen == [empty.needed_version]
-    empty.close()
 
 
 def test_several_who_make_the_tables_at_once_get_along(database_conf: cfg.ConfigOpts) -> None:
@@ -200,7 +169,7 @@ def test_several_who_make_the_tables_at_once_get_along(database_conf: cfg.Config
         db = Database(database_conf)
         try:
             barrier.wait(SECONDS)
-            db.sync()
+            db.open(make=True)
             db.open()
         finally:
             db.close()

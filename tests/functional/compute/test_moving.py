@@ -12,8 +12,6 @@ from typing import Any
 import pytest
 import requests
 import sqlalchemy as sa
-from alembic.operations import Operations
-from alembic.runtime.migration import MigrationContext
 from keystoneauth1 import adapter, session
 from keystoneauth1.noauth import NoAuth
 
@@ -205,26 +203,6 @@ def test_a_destination_that_is_down_is_refused(move: Move, how: str) -> None:
     refused(move, node, "destination")
     with pytest.raises(errors.NoDestination):
         move.mover().check()
-
-
-def test_a_node_of_two_instances_stays(move: Move) -> None:
-    node = move.node()
-    instance = move.instance(node)
-    # The tables' own rule keeps this from happening; older tables may have none.
-    second = move.instance(move.node())
-    with move.db._transactions.engine.begin() as connection:
-        operations = Operations(MigrationContext.configure(connection))
-        with operations.batch_alter_table("instances") as table:
-            table.drop_constraint("uniq_instances_node", type_="unique")
-        # So no other test gets these tables.
-        connection.execute(sa.text("DELETE FROM alembic_version"))
-        connection.execute(
-            sa.text("UPDATE instances SET node = :node WHERE uuid = :uuid"),
-            {"node": node, "uuid": second},
-        )
-    move.fake.set_node(node, instance_uuid=instance)
-    move.stop_old()
-    assert "2 servers" in refused(move, node, "server")
 
 
 def test_a_node_whose_instance_is_another_services_stays(move: Move) -> None:

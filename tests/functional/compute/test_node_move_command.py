@@ -67,10 +67,10 @@ def nodes(ironic: FakeIronicServer, records: Database, count: int, **fields: str
 # -- moves --------------------------------------------------------------------
 
 
-def test_without_tables_a_command_says_how_to_make_them(command: Commands) -> None:
+def test_without_tables_a_command_says_what_makes_them(command: Commands) -> None:
     result = command(MOVE, STRANGER, "--service", "new")
     assert result.code == 1
-    assert "run 'ironic-virt-manage db sync'" in result.err
+    assert "start 'ironic-virt-compute', which makes them" in result.err
     assert result.err.count("\n") == 1
 
 

@@ -26,7 +26,6 @@ def ironic(fake_ironic_server: FakeIronicServer) -> FakeIronicServer:
 @pytest.fixture
 def site(tmp_path: Path, ironic: FakeIronicServer) -> Iterator[Site]:
     site = Site(tmp_path, ironic.url, f"sqlite:///{tmp_path}/records.sqlite")
-    site.run("ironic-virt-manage db sync")
     yield site
     site.close()
 

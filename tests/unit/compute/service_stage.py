@@ -219,7 +219,7 @@ def empty_records(template: Path, directory: Path) -> None:
     if not template.exists():
         template.parent.mkdir(parents=True, exist_ok=True)
         database = Database(make_conf(template.parent, "template"), patient=False)
-        database.sync()
+        database.open(make=True)
         database.close()
         (template.parent / "records.sqlite").rename(template)
     shutil.copyfile(template, directory / "records.sqlite")

@@ -107,7 +107,7 @@ def test_no_log_line_and_no_error_holds_user_data(
     caplog.set_level(logging.DEBUG)
     conf = load(f"sqlite:///{tmp_path}/x.sqlite", "connection_debug = 100")
     db = Database(conf, patient=False)
-    db.sync()
+    db.open(make=True)
     transactions = db._transactions
     statement = sa.text("INSERT INTO instances (user_data) VALUES (:user_data)")
     with pytest.raises(errors.DatabaseFailed) as raised:

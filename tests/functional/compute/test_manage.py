@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""``ironic-virt-manage db``, as an operator types it."""
+"""``ironic-virt-manage``, as an operator types it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from oslo_config import cfg
 
 from ironic_virt.cmd import manage
 from tests.functional.compute.commands import Commands
+
+MOVE = "ironic-compute-node-move"
 
 
 @pytest.fixture
@@ -23,21 +25,13 @@ def run(
     return Commands(Path(database_conf.config_file[0]), capsys, monkeypatch, manage.main)
 
 
-def test_the_tables_are_made_and_their_version_is_told(run: Commands) -> None:
-    told = [run.json("db", command) for command in ("version", "sync", "sync", "version")]
-    needed = told[0]["needed"]
-    assert [each["version"] for each in told] == ["none", needed, needed, needed]
-    assert [each["before"] for each in told[1:3]] == ["none", needed]
-
-
-@pytest.mark.parametrize("command", ["sync", "version"])
 def test_a_server_that_is_down_is_one_line_without_the_password(
-    run: Commands, tmp_path: Path, command: str
+    run: Commands, tmp_path: Path
 ) -> None:
     config = tmp_path / "x.conf"
     # Nothing listens on port 1.
     config.write_text("[database]\nconnection = mysql+pymysql://u:secret@127.0.0.1:1/x\n")
-    result = run("--config-file", str(config), "db", command)
+    result = run("--config-file", str(config), MOVE, "--shard", "a", "--service", "one")
     assert (result.code, result.out, result.err.count("\n")) == (1, "", 1)
     assert "mysql+pymysql://u:***@127.0.0.1:1/x can't be used" in result.err
     assert "secret" not in result.err
@@ -46,8 +40,8 @@ def test_a_server_that_is_down_is_one_line_without_the_password(
 def test_help_lists_the_commands_and_a_wrong_one_is_2(run: Commands) -> None:
     out = run.ok("--help")
     assert out.startswith("usage: ironic-virt-manage ")
-    assert [word for word in ("db sync", "db version") if word not in out] == []
+    assert MOVE in out
     assert "server create" not in out
-    wrong = run("db", "snyc")
+    wrong = run("ironic-compute-node-mvoe")
     assert wrong.code == 2
-    assert "did you mean db" in wrong.err
+    assert f"did you mean {MOVE}?" in wrong.err
