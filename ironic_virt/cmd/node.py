@@ -101,9 +101,6 @@ class List(output.Lister):
         ),
         LIMIT,
         argument(
-            "--marker", metavar="<uuid>", help="Those behind this one; with --limit, a page."
-        ),
-        argument(
             "--pools",
             action="store_true",
             help="List the pools instead: the kinds of nodes of which Ironic picks one.",
@@ -126,13 +123,8 @@ class List(output.Lister):
         """List nodes."""
         if parsed_args.pools:
             return self._pools(parsed_args)
-        filtered = parsed_args.resource_class is not None or parsed_args.state is not None
         with self.records(parsed_args) as database:
-            found = database.compute_nodes.list(
-                parsed_args.host,
-                limit=None if filtered else parsed_args.limit,
-                marker=parsed_args.marker,
-            )
+            found = database.compute_nodes.list(parsed_args.host)
         wanted = [
             node
             for node in found
@@ -145,10 +137,7 @@ class List(output.Lister):
         with self.records(parsed_args) as database:
             found = database.pools.list(parsed_args.host)
         wanted = [
-            pool
-            for pool in found
-            if parsed_args.resource_class in (None, pool.resource_class)
-            and (parsed_args.marker is None or pool.name > parsed_args.marker)
+            pool for pool in found if parsed_args.resource_class in (None, pool.resource_class)
         ]
         return output.table(self.columns_of(parsed_args), wanted[: parsed_args.limit])
 

@@ -31,27 +31,17 @@ class List(output.Lister):
         argument("--host", metavar="<host>", help="Only those of this compute service."),
         argument("--node", metavar="<uuid>", help="Only those on this node."),
         LIMIT,
-        argument(
-            "--marker",
-            metavar="<server>",
-            help="Only those that follow this one, by its name or ID: the next page after a"
-            " --limit.",
-        ),
     )
 
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
         """List servers."""
         with self.records(parsed_args) as database:
-            marker = parsed_args.marker
-            if marker is not None:
-                marker = database.instances.get(marker).uuid
             status = parsed_args.status
             found = database.instances.list(
                 parsed_args.host,
                 parsed_args.node,
                 name=parsed_args.name,
                 **({} if status is None else server_view.conditions(status)),
-                marker=marker,
                 limit=parsed_args.limit,
             )
         return output.table(self.columns_of(parsed_args), found)

@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Free compute nodes for the scheduler, found by index however many there are.
+"""Free compute nodes for the scheduler.
 
-A search goes from kind to kind (:mod:`~ironic_virt.compute.db.node_kinds`), the smallest
-first, and passes over those of which no node is free.  The index of free nodes has the nodes
-of one kind and one service side by side, in the order of their uuids.  So of kinds that are as
-large, it takes nodes from all services by turns, in each from a random uuid on: instances
-spread over services however many nodes each has, and two that search at the same time find
-different nodes.
+The database finds free nodes of a resource class and of sizes, a page of them at a time; traits
+are compared here.  A search begins at a random uuid and goes once around: so two that search at
+the same time find different nodes, and one that has found nothing has looked at all of them.
+Small nodes come first within a page, and services take turns.
 
 Pools are few, as many as there are services times kinds of nodes.  They come before
 single nodes: the smallest first, then the plainest, then those of the services that
@@ -16,7 +14,6 @@ have given out the fewest places.
 
 from __future__ import annotations
 
-import itertools
 import random
 import uuid
 from collections import Counter
@@ -25,34 +22,15 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from ironic_virt.compute.db import models, node_kinds, pools, services
-from ironic_virt.compute.db.compute_node_rows import COLUMNS, record
-from ironic_virt.compute.db.engine import MYSQL, POSTGRESQL
+from ironic_virt.compute.db import compute_node_rows, models, pools, services
 from ironic_virt.compute.db.records import ComputeNode, NodePool
-from ironic_virt.compute.db.transactions import Part, chunks, rows_in
-from ironic_virt.scheduler.candidates import CandidateQuery
+from ironic_virt.compute.db.transactions import SIZE, Part, chunks
+from ironic_virt.scheduler.candidates import CandidateQuery, RecordList, Span
 
 _NODE = models.compute_nodes
-_KIND = models.node_kinds
-FREE_INDEX = "ix_compute_nodes_free"
-_FREE = (
-    _NODE.c.available == sa.true(),
-    _NODE.c.instance_uuid.is_(None),
+_FREE = compute_node_rows.select().where(
+    _NODE.c.available == sa.true(), _NODE.c.instance_uuid.is_(None)
 )
-_SIZE = (_KIND.c.memory_mb, _KIND.c.vcpus, _KIND.c.local_gb, _KIND.c.trait_count)
-# So many kinds are looked up together, and a batch has nodes of so many sizes at most:
-# where no two nodes are alike, every node costs a statement.
-_KINDS = 64
-_SIZES = 8
-# So many places of the index are looked at by one statement: SQLite takes 500.
-_PLACES = 64
-
-_NEXT = """\
-SELECT id FROM (SELECT id FROM compute_nodes {hint} WHERE available = :free
-AND instance_uuid IS NULL AND {within} ORDER BY {order} LIMIT :limit) AS part_{number}"""
-
-Kinds = Sequence[str]
-"""Digests of kinds that are as large, with as many traits."""
 
 
 class Candidates(Part):
@@ -70,26 +48,29 @@ class Candidates(Part):
         Each batch is of transactions of its own: what changes meanwhile may or may not
         be seen.
         """
-        if any(span.is_empty for span in (query.memory_mb, query.vcpus, query.local_gb)):
-            return
         usable, offered = self._offered()
-        if not usable:
-            return
-        yield from chunks(_in_order(offered, query, rng), size)
-        batch: list[ComputeNode] = []
-        sizes = 0
-        for kinds in self._kinds(query, usable):
-            sizes += 1
-            for nodes in self._by_turns(kinds, usable, size, rng):
-                batch += [node for node in nodes if node.uuid not in query.exclude]
-                while len(batch) >= size:
-                    yield batch[:size]
-                    batch, sizes = batch[size:], 1
-            if batch and sizes >= _SIZES:
-                yield batch
-                batch, sizes = [], 0
-        if batch:
-            yield batch
+        yield from chunks(_pools_in_order(offered, query, rng), size)
+        start = str(uuid.UUID(int=rng.getrandbits(128)))
+        for part in (_NODE.c.uuid >= start, _NODE.c.uuid < start):
+            for page in self._pages(query, usable, part):
+                fitting = [node for node in page if query.matches(node)]
+                yield from chunks(_nodes_in_order(fitting, rng), size)
+
+    def _pages(
+        self, query: CandidateQuery, usable: Sequence[str], part: sa.ColumnElement[bool]
+    ) -> Iterator[Sequence[ComputeNode]]:
+        """Free nodes of these services that fit by class and sizes, in the order of uuids."""
+        statement = _FREE.where(_NODE.c.host.in_(usable), part, *_conditions(query))
+        statement = statement.order_by(_NODE.c.uuid).limit(SIZE)
+        page = self._nodes(statement)
+        while page:
+            yield page
+            if len(page) < SIZE:
+                return
+            page = self._nodes(statement.where(_NODE.c.uuid > page[-1].uuid))
+
+    def _nodes(self, statement: sa.Select[*tuple[Any, ...]]) -> Sequence[ComputeNode]:
+        return [compute_node_rows.record(row) for row in self._rows(statement)]
 
     def _usable_in(self, connection: sa.Connection) -> Sequence[str]:
         return services.usable(connection, self._transactions.now(), self._transactions.down_time)
@@ -103,118 +84,13 @@ class Candidates(Part):
 
         return self._transactions.read(work)
 
-    def _kinds(self, query: CandidateQuery, usable: Sequence[str]) -> Iterator[Kinds]:
-        """Kinds that will do and of which a node is free, the smallest first.
-
-        Those that are as large come together.
-        """
-        # One at most: MariaDB would list all free nodes to answer EXISTS.
-        free = (
-            sa.select(_NODE.c.id)
-            .where(*_FREE, _NODE.c.kind == _KIND.c.digest, _NODE.c.host.in_(usable))
-            .with_hint(_NODE, f"FORCE INDEX ({FREE_INDEX})", "mysql")
-            .limit(1)
-            .scalar_subquery()
-            .is_not(None)
-        )
-        statement = (
-            sa.select(*_SIZE, _KIND.c.digest)
-            .where(*node_kinds.conditions(query), free)
-            .order_by(*_SIZE, _KIND.c.digest)
-            .limit(_KINDS)
-        )
-
-        def rows() -> Iterator[sa.Row[*tuple[Any, ...]]]:
-            page = statement
-            while True:
-                found = self._rows(page)
-                yield from found
-                if len(found) < _KINDS:
-                    return
-                page = statement.where(
-                    sa.tuple_(*_SIZE, _KIND.c.digest) > sa.tuple_(*map(sa.literal, found[-1]))
-                )
-
-        for _, alike in itertools.groupby(rows(), key=lambda row: tuple(row[:-1])):
-            yield [row.digest for row in alike]
-
-    def _by_turns(
-        self, kinds: Kinds, usable: Sequence[str], size: int, rng: random.Random
-    ) -> Iterator[Sequence[ComputeNode]]:
-        """All free nodes of these kinds, from all services by turns."""
-        start = str(uuid.UUID(int=rng.getrandbits(128)))
-        # Chance decides whose turn it is first.
-        hosts = rng.sample(usable, len(usable))
-        pairs = itertools.product(kinds, hosts)
-        places = [_Place(number, *pair, start) for number, pair in enumerate(pairs)]
-        while places:
-            share = max(1, -(-size // len(places)))
-            for some in chunks(places, _PLACES):
-                found = self._nodes(some, share)
-                turns = [place.taken(found, share) for place in some]
-                yield [
-                    node
-                    for turn in itertools.zip_longest(*turns)
-                    for node in turn
-                    if node is not None
-                ]
-            places = [place for place in places if not place.is_done]
-
-    def _nodes(self, places: Sequence[_Place], limit: int) -> Mapping[_Key, list[ComputeNode]]:
-        """The next free nodes of each place, at most ``limit`` each."""
-        dialect = self._transactions.engine.dialect.name
-        # As text: SQLAlchemy takes far longer to put so long a statement together than a
-        # database to execute it.
-        template = _NEXT.format(
-            hint=f"FORCE INDEX ({FREE_INDEX})" if dialect == MYSQL else "",
-            # All free rows have NULL here.  Unless it is said, PostgreSQL sorts what the index
-            # has in order; if it is, MariaDB does.
-            order="instance_uuid, uuid" if dialect == POSTGRESQL else "uuid",
-            within="{within}",
-            number="{number}",
-        )
-        parts: list[str] = []
-        values: dict[str, object] = {"free": True, "limit": limit}
-        for place in places:
-            for within in place.ranges():
-                parts.append(template.format(within=within, number=len(parts)))
-            values.update(place.values)
-        ids = sa.text(" UNION ALL ".join(parts)).columns(sa.column("id", sa.Integer)).subquery()
-        # Joined: MariaDB would go through all nodes for an IN.
-        joined = ids.join(_NODE, _NODE.c.id == ids.c.id).join(
-            _KIND, _KIND.c.digest == _NODE.c.kind
-        )
-        statement = sa.select(*COLUMNS, _NODE.c.kind).select_from(joined)
-        found: dict[_Key, list[ComputeNode]] = {}
-        for row in self._rows(statement, values):
-            node = record(row[:-1])
-            found.setdefault((row.kind, node.host), []).append(node)
-        return found
-
     def counts(self, queries: Sequence[CandidateQuery]) -> Sequence[int]:
         """See :class:`~ironic_virt.scheduler.candidates.CandidateSource`.
 
         A pool counts as many as it has places.
         """
-
-        def work(connection: sa.Connection) -> Sequence[int]:
-            usable = self._usable_in(connection)
-            offered = pools.of(connection, usable)
-            free = (*_FREE, _NODE.c.host.in_(usable))
-            by_kind = sa.select(_NODE.c.kind, sa.func.count()).where(*free).group_by(_NODE.c.kind)
-            numbers = {row[0]: row[1] for row in connection.execute(by_kind)}
-            found: dict[CandidateQuery, int] = {}
-            for query in set(queries):
-                statement = sa.select(_KIND.c.digest).where(*node_kinds.conditions(query))
-                wanted = numbers.keys() & set(connection.execute(statement).scalars())
-                found[query] = sum(numbers[kind] for kind in wanted)
-                found[query] += sum(pool.free for pool in offered if query.matches(pool))
-                excluded = sa.select(_NODE.c.kind).where(*free)
-                for row in rows_in(connection, excluded, _NODE.c.uuid, query.exclude):
-                    found[query] -= row.kind in wanted
-            return [found[query] for query in queries]
-
-        return self._transactions.read(work)
+        usable, offered = self._offered()
+        return RecordList([*offered, *self._nodes(_FREE)], usable).counts(queries)
 
     def known(self) -> int:
         """How many nodes there are, free or not; those of pools on each service."""
@@ -226,25 +102,39 @@ class Candidates(Part):
         return self._transactions.read(work)
 
     def instances_by_host(self) -> Mapping[str, int]:
-        """How many instances each usable service has; one that has none is left out."""
+        """How many instances each service has; one that has none is left out."""
         instance = models.instances.c
-
-        def work(connection: sa.Connection) -> Mapping[str, int]:
-            statement = (
-                sa.select(instance.host, sa.func.count())
-                .where(instance.host.in_(self._usable_in(connection)))
-                .group_by(instance.host)
-            )
-            return {str(row[0]): row[1] for row in connection.execute(statement)}
-
-        return self._transactions.read(work)
+        statement = sa.select(instance.host, sa.func.count()).where(instance.host.is_not(None))
+        return {str(row[0]): row[1] for row in self._rows(statement.group_by(instance.host))}
 
 
-_Key = tuple[str, str]
-"""A kind and a service."""
+def _conditions(query: CandidateQuery) -> list[sa.ColumnElement[bool]]:
+    """What the database decides of a query."""
+    found: list[sa.ColumnElement[bool]] = []
+    if query.resource_classes is not None:
+        found.append(_NODE.c.placement_class.in_(sorted(query.resource_classes)))
+    spans: Mapping[str, Span] = {
+        name: getattr(query, name) for name in ("memory_mb", "vcpus", "local_gb")
+    }
+    for name, span in spans.items():
+        found += [_NODE.c[name] >= span.least] if span.least else []
+        found += [_NODE.c[name] <= span.most] if span.most is not None else []
+    return found
 
 
-def _in_order(
+def _nodes_in_order(nodes: list[ComputeNode], rng: random.Random) -> Sequence[ComputeNode]:
+    """Small nodes first; of those that are as large, services take turns."""
+    rng.shuffle(nodes)
+    turns = Counter[tuple[Any, ...]]()
+    ranks: dict[str, tuple[Any, ...]] = {}
+    for node in nodes:
+        size = (node.memory_mb, node.vcpus, node.local_gb, len(node.traits))
+        ranks[node.uuid] = (*size, turns[node.host, size])
+        turns[node.host, size] += 1
+    return sorted(nodes, key=lambda node: ranks[node.uuid])
+
+
+def _pools_in_order(
     offered: Sequence[NodePool], query: CandidateQuery, rng: random.Random
 ) -> Sequence[NodePool]:
     """The pools that will do and have a place, in the order in which to look at them."""
@@ -260,50 +150,3 @@ def _in_order(
             *(len(pool.traits), used[pool.host]),
         ),
     )
-
-
-class _Place:
-    """How far a search has come among the free nodes of a kind and a service.
-
-    :param number: of the place in its search.
-    :param start: the uuid from which on it goes, to the last one and then on from the first.
-    """
-
-    def __init__(self, number: int, kind: str, host: str, start: str) -> None:
-        self._key = (kind, host)
-        self._start = start
-        self._after: str | None = None
-        self._names = {name: f"{name}_{number}" for name in ("kind", "host", "start", "after")}
-        self.is_done = False
-
-    @property
-    def values(self) -> Mapping[str, object]:
-        """What the names in :meth:`ranges` stand for."""
-        known = zip(("kind", "host", "start"), (*self._key, self._start), strict=True)
-        after = {} if self._after is None else {self._names["after"]: self._after}
-        return {self._names[name]: value for name, value in known} | after
-
-    def ranges(self) -> Sequence[str]:
-        """Where the next nodes are in the index, in SQL."""
-        place = "kind = :{kind} AND host = :{host} AND ".format_map(self._names)
-        first, behind, around = (
-            place + f"uuid {compared}".format_map(self._names)
-            for compared in (">= :{start}", "> :{after}", "< :{start}")
-        )
-        if self._after is None:
-            return first, around
-        if self._after >= self._start:
-            return behind, around
-        return (around + " AND uuid > :{after}".format_map(self._names),)
-
-    def taken(
-        self, found: Mapping[_Key, Sequence[ComputeNode]], limit: int
-    ) -> Sequence[ComputeNode]:
-        """The nodes that were found here, at most ``limit``; the search goes on behind them."""
-        every = found.get(self._key, ())
-        ordered = sorted(every, key=lambda node: (node.uuid < self._start, node.uuid))
-        nodes = ordered[:limit]
-        self.is_done = len(ordered) < limit
-        if nodes:
-            self._after = nodes[-1].uuid
-        return nodes

@@ -3,8 +3,7 @@
 """Compute nodes' rows as values, and values as rows.
 
 Many nodes are alike, so traits and capabilities are taken apart once for each
-distinct text, and the values share them: a record of 100,000 costs little more
-than its row.
+distinct text, and the values share them.
 """
 
 from __future__ import annotations
@@ -18,31 +17,24 @@ import msgspec
 import sqlalchemy as sa
 
 from ironic_virt.compute.db import models, records, types
-from ironic_virt.compute.db.node_kinds import NodeKind
+from ironic_virt.request.spec import placement_class
 
 _NODE = models.compute_nodes
-_KIND = models.node_kinds
-COLUMNS = models.columns(
-    _NODE, records.ComputeNode, **{name: _KIND.c[name] for name in NodeKind._fields}
-)
+COLUMNS = models.columns(_NODE, records.ComputeNode)
 REPORTED = (
-    "kind",
-    "cpu_arch",
-    "stats",
-    "in_use",
-    "available",
+    *("vcpus", "memory_mb", "local_gb", "cpu_arch", "resource_class", "placement_class"),
+    *("traits", "stats", "in_use", "available"),
 )
 """The columns that a service's refresh writes, in the order of :func:`reported`."""
 
 _DISTINCT = 8192
-_TRAITS = COLUMNS.index(_KIND.c.traits)
+_TRAITS = COLUMNS.index(_NODE.c.traits)
 _STATS = COLUMNS.index(_NODE.c.stats)
 
 
 def select() -> sa.Select[*tuple[Any, ...]]:
     """Return a statement for the rows of :data:`COLUMNS` of nodes."""
-    joined = sa.join(_NODE, _KIND, _KIND.c.digest == _NODE.c.kind)
-    return sa.select(*COLUMNS).select_from(joined)
+    return sa.select(*COLUMNS)
 
 
 def record(row: Sequence[Any]) -> records.ComputeNode:
@@ -53,19 +45,12 @@ def record(row: Sequence[Any]) -> records.ComputeNode:
     return records.ComputeNode(*values)
 
 
-def kind_of(node: records.NodeReport) -> NodeKind:
-    """The kind of a node, by what its service reports."""
-    return NodeKind(
-        *(node.resource_class, node.vcpus, node.memory_mb, node.local_gb),
-        tuple(sorted(node.traits)),
-    )
-
-
 def reported(node: records.NodeReport) -> tuple[Any, ...]:
     """What a service reports of a node, as the columns :data:`REPORTED`."""
     return (
-        _digest(kind_of(node)),
-        node.cpu_arch,
+        *(node.vcpus, node.memory_mb, node.local_gb, node.cpu_arch, node.resource_class),
+        placement_class(node.resource_class) if node.resource_class else "",
+        types.encode(sorted(node.traits)),
         types.encode(dict(node.stats)),
         node.in_use,
         node.available and not node.in_use,
@@ -82,8 +67,3 @@ def traits(text: str) -> frozenset[str]:
 def stats(text: str) -> Mapping[str, str]:
     """Capabilities from their column."""
     return python_types.MappingProxyType(msgspec.json.decode(text))
-
-
-@functools.lru_cache(_DISTINCT)
-def _digest(kind: NodeKind) -> str:
-    return kind.digest

@@ -18,15 +18,13 @@ from oslo_db import exception as db_exception
 
 from ironic_virt.compute import errors
 from ironic_virt.compute.db import compute_node_rows, models, records
-from ironic_virt.compute.db.compute_node_rows import REPORTED, kind_of, record, reported
-from ironic_virt.compute.db.node_kinds import NodeKind, make
+from ironic_virt.compute.db.compute_node_rows import REPORTED, record, reported
 from ironic_virt.compute.db.transactions import SIZE, Part, chunks, rows_in
 
 _NODE = models.compute_nodes
 _PAGE = 1000
 _HINT = "where Ironic picks the nodes, there are pools of them ('ironic-virt node list --pools')"
 _UUID, _HOST, _FIRST = range(3)
-_KIND = REPORTED.index("kind")
 _STORED = (_NODE.c.uuid, _NODE.c.host, *(_NODE.c[name] for name in REPORTED))
 _HAS_INSTANCE = sa.exists().where(models.instances.c.node == _NODE.c.uuid).correlate(_NODE)
 
@@ -36,19 +34,14 @@ _UNUSED = (_NODE.c.instance_uuid.is_(None), ~_HAS_INSTANCE)
 class ComputeNodes(Part):
     """The records of compute nodes."""
 
-    def list(
-        self, host: str | None = None, *, limit: int | None = None, marker: str | None = None
-    ) -> Sequence[records.ComputeNode]:
+    def list(self, host: str | None = None) -> Sequence[records.ComputeNode]:
         """Compute nodes in the order of their uuids.
 
         :param host: of this service only.
-        :param marker: those behind this uuid.
         """
-        statement = compute_node_rows.select().order_by(_NODE.c.uuid).limit(limit)
+        statement = compute_node_rows.select().order_by(_NODE.c.uuid)
         if host is not None:
             statement = statement.where(_NODE.c.host == host)
-        if marker is not None:
-            statement = statement.where(_NODE.c.uuid > marker)
         return [record(row) for row in self._rows(statement)]
 
     def get(self, uuid: str) -> records.ComputeNode:
@@ -81,12 +74,7 @@ class ComputeNodes(Part):
             the node or has claimed it.
         :returns: the nodes that another service has, with its name; they were left alone.
         """
-        kinds: dict[str, NodeKind] = {}
-        wanted: dict[str, tuple[Any, ...]] = {}
-        for node in nodes:
-            values = wanted[node.uuid] = reported(node)
-            if values[_KIND] not in kinds:
-                kinds[values[_KIND]] = kind_of(node)
+        wanted = {node.uuid: reported(node) for node in nodes}
         for last in (False, False, True):
             stored = self._stored(host, wanted)
             foreign = [row[_UUID] for row in stored.values() if row[_HOST] != host]
@@ -94,7 +82,7 @@ class ComputeNodes(Part):
                 self._take_over(host, foreign)
                 stored = self._stored(host, wanted)
             try:
-                self._write(host, wanted, stored, kinds)
+                self._write(host, wanted, stored)
                 break
             except db_exception.DBDuplicateEntry:
                 # Another service made a record of the same node just now.
@@ -126,18 +114,8 @@ class ComputeNodes(Part):
         host: str,
         wanted: Mapping[str, tuple[Any, ...]],
         stored: Mapping[str, sa.Row[*tuple[Any, ...]]],
-        kinds: Mapping[str, NodeKind],
     ) -> None:
         now = self._transactions.now()
-        # Others write down the same kinds: their rows first, and by themselves.
-        written = {
-            values[_KIND]
-            for uuid, values in wanted.items()
-            if uuid not in stored or stored[uuid][_FIRST + _KIND] != values[_KIND]
-        }
-        if written:
-            new_kinds = [kinds[digest] for digest in sorted(written)]
-            self._transactions.write(lambda connection: make(connection, new_kinds, now))
         new = [
             {
                 **dict(zip(REPORTED, values, strict=True)),
@@ -265,7 +243,7 @@ def get(connection: sa.Connection, uuid: str, *, lock: bool = False) -> records.
     """
     statement = compute_node_rows.select().where(_NODE.c.uuid == uuid)
     if lock:
-        statement = statement.with_for_update(of=_NODE)
+        statement = statement.with_for_update()
     row = connection.execute(statement).one_or_none()
     if row is None:
         raise errors.ComputeNodeNotFound(uuid, _HINT if _has_pools(connection) else "")

@@ -64,14 +64,12 @@ class InstanceRows(Part):
         vm_state: str | None = None,
         tasks: Collection[str] | None = None,
         no_tasks: Collection[str] = (),
-        marker: str | None = None,
         limit: int | None = None,
     ) -> Sequence[records.Instance]:
         """Instances, the newest first.
 
         :param tasks: only those of which one of these is wanted; ``no_tasks``: only those of
             which none of these is wanted.
-        :param marker: only those that follow the instance of this uuid.
         """
         task = _INSTANCE.c.task_state
         statement = sa.select(*_COLUMNS).order_by(_INSTANCE.c.id.desc()).limit(limit)
@@ -87,9 +85,6 @@ class InstanceRows(Part):
             statement = statement.where(task.in_(tasks))
         if no_tasks:
             statement = statement.where(sa.or_(task.is_(None), task.not_in(no_tasks)))
-        if marker is not None:
-            after = sa.select(_INSTANCE.c.id).where(_INSTANCE.c.uuid == marker).scalar_subquery()
-            statement = statement.where(_INSTANCE.c.id < after)
         return [record(row) for row in self._rows(statement)]
 
     def wanted(self, host: str) -> Sequence[records.Wanted]:

@@ -21,7 +21,6 @@ from ironic_virt.compute.db import types
 
 _UUID = sa.String(36)
 _NAME = sa.String(255)
-_DIGEST = sa.String(32)
 # Names compare to the letter, as on the other databases, and may hold any letter.
 # schema.py adds these when it makes a table.  A table that is defined with them
 # makes SQLAlchemy import MySQL's dialect, which costs each command time.
@@ -93,8 +92,14 @@ compute_nodes = _table(
     "compute_nodes",
     _required("uuid", _UUID),
     _required("host", _NAME),
-    _required("kind", _DIGEST),
+    _required("vcpus", sa.Integer),
+    _required("memory_mb", sa.Integer),
+    _required("local_gb", sa.Integer),
     sa.Column("cpu_arch", sa.String(64)),
+    sa.Column("resource_class", sa.String(80)),
+    # In Placement's form; empty: it has none.
+    _required("placement_class", sa.String(96)),
+    _required("traits", types.LongText),
     _required("stats", types.LongText),
     _required("in_use", sa.Boolean),
     _required("available", sa.Boolean),
@@ -102,36 +107,9 @@ compute_nodes = _table(
     sa.UniqueConstraint("uuid", name="uniq_compute_nodes_uuid"),
     sa.UniqueConstraint("instance_uuid", name="uniq_compute_nodes_instance_uuid"),
     sa.Index("ix_compute_nodes_host", "host", "uuid"),
-    # Free nodes by kind and service; db/candidates.py asks for it by name.
-    sa.Index(
-        "ix_compute_nodes_free",
-        *("available", "instance_uuid", "kind", "host", "uuid"),
-    ),
+    sa.Index("ix_compute_nodes_free", "available", "instance_uuid", "placement_class", "uuid"),
 )
 """An Ironic node, as of its service's last refresh, and who has claimed it."""
-
-node_kinds = _table(
-    "node_kinds",
-    _required("digest", _DIGEST),
-    sa.Column("resource_class", sa.String(80)),
-    _required("placement_class", sa.String(96)),
-    _required("vcpus", sa.Integer),
-    _required("memory_mb", sa.Integer),
-    _required("local_gb", sa.Integer),
-    _required("traits", types.LongText),
-    _required("trait_count", sa.Integer),
-    sa.UniqueConstraint("digest", name="uniq_node_kinds_digest"),
-    sa.Index("ix_node_kinds_sizes", "memory_mb", "vcpus", "local_gb", "trait_count", "digest"),
-)
-"""What nodes that are alike have in common; never changed."""
-
-node_kind_traits = _table(
-    "node_kind_traits",
-    _required("kind", _DIGEST),
-    _required("trait", _NAME),
-    sa.UniqueConstraint("trait", "kind", name="uniq_node_kind_traits_trait"),
-)
-"""A trait of a kind of nodes."""
 
 instances = _table(
     "instances",
