@@ -70,7 +70,7 @@ def driver_of(conf: cfg.ConfigOpts, database: Database, host: str) -> Iterator[I
     conf.set_override("standby_backend_url", None, "ironic")
     options.check(conf)
     metrics = Metrics(host, service.version)
-    driver = load_compute_driver(conf, ServiceVirtAPI(host, database, InFlight({}), metrics))
+    driver = load_compute_driver(conf, ServiceVirtAPI(host, database, InFlight(0), metrics))
     try:
         yield driver
     finally:

@@ -10,7 +10,6 @@ here, an action, a task state, a command and its entry point.
 from __future__ import annotations
 
 import dataclasses
-import enum
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -27,14 +26,6 @@ LONGEST_NAME = 255
 """Characters of a name in the records."""
 
 Arguments = Mapping[str, Any]
-
-
-class Threads(enum.Enum):
-    """Which threads carry a task out: a kind that hangs holds up no other."""
-
-    BUILDS = "builds"
-    DELETES = "deletes"
-    OTHERS = "others"
 
 
 def _nothing(arguments: Arguments) -> None:
@@ -74,7 +65,6 @@ class Verb:
     carry_out: Callable[[Task], Settled]
     failed: Callable[[Task, Exception], Settled] = actions.as_before
     later: tuple[type[Exception], ...] = actions.OUT_OF_REACH
-    threads: Threads = Threads.OTHERS
     check: Callable[[Arguments], None] = _nothing
     objection: Callable[[Instance, Arguments], str | None] = _no_objection
     changes: Callable[[Instance], dict[str, Any]] = _no_change
@@ -172,7 +162,6 @@ _ROWS = (
         allowed_in=frozenset(),
         carry_out=_build,
         failed=actions.in_error,
-        threads=Threads.BUILDS,
         launches=True,
         doing="Building",
         until="all are built or have failed",
@@ -184,7 +173,6 @@ _ROWS = (
         carry_out=actions.delete,
         failed=actions.in_error,
         later=(*actions.OUT_OF_REACH, exceptions.NodeLocked),
-        threads=Threads.DELETES,
         doing="Deleting",
         until="they are gone",
     ),
@@ -226,7 +214,6 @@ _ROWS = (
         allowed_in=_RUNNING_OR_BROKEN,
         carry_out=actions.rebuild,
         failed=actions.rebuild_failed,
-        threads=Threads.BUILDS,
         launches=True,
         changes=_rebuilt,
         doing="Rebuilding",

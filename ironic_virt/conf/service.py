@@ -116,25 +116,14 @@ in Ironic. 0: only when the service starts.
 """,
     ),
     cfg.IntOpt(
-        "max_concurrent_builds",
-        default=10,
-        min=1,
-        help="""
-How many builds and rebuilds of this service work at a time; others wait for their
-turn.
-
-A build that waits for Ironic does not count. Up to 1000 may wait at a time.
-""",
-    ),
-    cfg.IntOpt(
         "max_concurrent_tasks",
         default=20,
         min=1,
         help="""
-How many deletes of this service work at a time, and how many other tasks, such as
-reboots.
+How many tasks of this service, such as builds and deletes, work at a time; others
+wait for their turn.
 
-Builds do not count, nor do tasks that wait for Ironic.
+A task that waits for Ironic does not count. Up to 1000 may wait at a time.
 """,
     ),
 ]

@@ -2,7 +2,7 @@
 
 """What a service is carrying out just now: one task an instance at a time.
 
-Tasks run in threads of their own, as many as there are.  A limit of each kind holds for those
+Tasks run in threads of their own, as many as there are.  A limit holds for those
 that work; a task that waits for Ironic gives its place up until it goes on.  What the records
 say meanwhile reaches tasks through here: that their instance is to be deleted, or is not this
 host's any more.  Thread-safe; nothing is called with the lock held.
@@ -17,16 +17,14 @@ from collections.abc import Callable, Iterator, Mapping
 
 from ironic_virt import exceptions
 from ironic_virt.compute.states import TaskState
-from ironic_virt.compute.verbs import Threads
 
 MOST_WAITING = 1000
-"""Tasks of a kind that are begun and not ended, each with a thread of its own."""
+"""Tasks that are begun and not ended, each with a thread of its own."""
 
 
 @dataclasses.dataclass(slots=True)
 class _Running:
     task: TaskState
-    threads: Threads
     node: str | None
     waits: bool = False
     resumes: bool = False
@@ -37,14 +35,12 @@ class _Running:
 class InFlight:
     """The tasks that are being carried out.
 
-    :param limits: how many tasks of each kind work at a time.
+    :param limit: how many tasks work at a time.
     :param may_act: says whether this process may still act for the host.
     """
 
-    def __init__(
-        self, limits: Mapping[Threads, int], may_act: Callable[[], bool] = lambda: True
-    ) -> None:
-        self._limits = dict(limits)
+    def __init__(self, limit: int, may_act: Callable[[], bool] = lambda: True) -> None:
+        self._limit = limit
         self._may_act = may_act
         self._changed = threading.Condition()
         self._running: dict[str, _Running] = {}
@@ -54,7 +50,7 @@ class InFlight:
 
     # -- for the code that begins and ends tasks ------------------------------
 
-    def begin(self, instance: str, task: TaskState, threads: Threads, node: str | None) -> bool:
+    def begin(self, instance: str, task: TaskState, node: str | None) -> bool:
         """Take note that a task begins.
 
         :returns: ``False`` if the instance has one already.
@@ -62,16 +58,16 @@ class InFlight:
         with self._changed:
             if instance in self._running:
                 return False
-            self._running[instance] = _Running(task, threads, node)
+            self._running[instance] = _Running(task, node)
             return True
 
-    def has_room(self, threads: Threads) -> bool:
-        """Whether a task of this kind may begin: those that have waited go on first."""
+    def has_room(self) -> bool:
+        """Whether a task may begin: those that have waited go on first."""
         with self._changed:
-            of_kind = [one for one in self._running.values() if one.threads is threads]
-            if len(of_kind) >= MOST_WAITING or any(one.resumes for one in of_kind):
+            running = self._running.values()
+            if len(running) >= MOST_WAITING or any(one.resumes for one in running):
                 return False
-            return self._has_room(threads)
+            return self._has_room()
 
     def end(self, instance: str) -> None:
         """Take note that an instance's task has ended."""
@@ -111,9 +107,8 @@ class InFlight:
             self._changed.wait_for(lambda: not self._running, timeout)
             return sorted(self._running)
 
-    def _has_room(self, threads: Threads) -> bool:
-        working = sum(one.threads is threads and not one.waits for one in self._running.values())
-        return working < self._limits[threads]
+    def _has_room(self) -> bool:
+        return sum(not one.waits for one in self._running.values()) < self._limit
 
     # -- for the tasks --------------------------------------------------------
 
@@ -134,7 +129,7 @@ class InFlight:
         finally:
             with self._changed:
                 running.resumes = True
-                self._changed.wait_for(lambda: self._stopping or self._has_room(running.threads))
+                self._changed.wait_for(lambda: self._stopping or self._has_room())
                 running.waits = running.resumes = False
 
     def abort_reason(self, instance: str) -> str | None:

@@ -42,7 +42,6 @@ from ironic_virt.compute.errors import (
     one_line,
 )
 from ironic_virt.compute.tracker import Tracker
-from ironic_virt.compute.verbs import Threads
 from ironic_virt.driver.loading import load_compute_driver
 
 if TYPE_CHECKING:
@@ -96,14 +95,7 @@ class Service:
         self.host: str = conf.host
         self.incarnation = str(uuid.uuid4())
         self.metrics = Metrics(self.host, version, clock=clock)
-        self._in_flight = InFlight(
-            {
-                Threads.BUILDS: conf.compute.max_concurrent_builds,
-                Threads.DELETES: conf.compute.max_concurrent_tasks,
-                Threads.OTHERS: conf.compute.max_concurrent_tasks,
-            },
-            self.may_act,
-        )
+        self._in_flight = InFlight(conf.compute.max_concurrent_tasks, self.may_act)
         self._reported_at = clock()
         self._ironic_trouble = ""
         self._database_outage = Outage(
@@ -118,12 +110,12 @@ class Service:
         self.metrics.counts = self.driver.node_counts
         self._tracker = Tracker(self.host, self.driver, database, self.metrics)
         self._power_sync = PowerSync(self.host, self.driver, database)
-        self._executors = {kind: make_executor(MOST_WAITING) for kind in Threads}
+        self._executor = make_executor(MOST_WAITING)
         self._tasks = Tasks(
             self.host,
             database,
             CarryingOut(conf, self.driver, database, self.incarnation),
-            self._executors,
+            self._executor,
             self._in_flight,
             self.metrics,
             self._database_outage,
@@ -230,8 +222,7 @@ class Service:
             )
         for loop in self._loops.values():
             loop.stop()
-        for executor in self._executors.values():
-            executor.shutdown(wait=not left)
+        self._executor.shutdown(wait=not left)
         for loop in self._loops.values():
             loop.join(1.0)
         if not left:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import concurrent.futures
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Protocol
 
 from oslo_context import context as oslo_context
@@ -31,7 +31,7 @@ from ironic_virt.compute.engine.outage import Outage
 from ironic_virt.compute.engine.retries import Retries
 from ironic_virt.compute.errors import DatabaseFailed, DatabaseUnreachable, NoSuchInstance
 from ironic_virt.compute.states import TaskState
-from ironic_virt.compute.verbs import BY_TASK, Threads, Verb
+from ironic_virt.compute.verbs import BY_TASK, Verb
 
 LOG = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class Tasks:
     """Looks what is wanted, and has it carried out.
 
     :param host: this service's host name.
-    :param executors: the threads of each kind.
+    :param executor: the tasks' threads.
     :param may_act: says whether this process may still act for the host.
     :param on_end: called in a task's thread when it has ended.
     :param wake: has :meth:`look` called soon.
@@ -58,7 +58,7 @@ class Tasks:
         host: str,
         database: Database,
         carry_out: CarryOut,
-        executors: Mapping[Threads, concurrent.futures.Executor],
+        executor: concurrent.futures.Executor,
         in_flight: InFlight,
         metrics: Metrics,
         outage: Outage,
@@ -71,7 +71,7 @@ class Tasks:
         self._host = host
         self._db = database
         self._carry_out = carry_out
-        self._executors = executors
+        self._executor = executor
         self._in_flight = in_flight
         self._metrics = metrics
         self._outage = outage
@@ -81,7 +81,7 @@ class Tasks:
         self._clock = clock
         self._retries = Retries(clock)
         self._lock = threading.Lock()
-        self._backlog: dict[Threads, dict[str, Wanted]] = {}
+        self._backlog: dict[str, Wanted] = {}
         self._draining = False
         self._strange = logs.Told()
         in_flight.on_room = self._fill
@@ -99,11 +99,8 @@ class Tasks:
         known = {uuid: one for uuid, one in wanted.items() if self._is_known(one)}
         self._retries.keep_only([(uuid, one.task_state) for uuid, one in known.items()])
         self._in_flight.compare({uuid: one.task_state for uuid, one in wanted.items()})
-        backlog: dict[Threads, dict[str, Wanted]] = {kind: {} for kind in Threads}
-        for uuid, one in known.items():
-            backlog[BY_TASK[TaskState(one.task_state)].threads][uuid] = one
         with self._lock:
-            self._backlog = backlog
+            self._backlog = known
         self._fill()
 
     def _is_known(self, wanted: Wanted) -> bool:
@@ -120,23 +117,21 @@ class Tasks:
 
     def _fill(self) -> None:
         """Begin what is known to be wanted, as far as there is room."""
-        for kind in Threads:
-            while (wanted := self._next(kind)) is not None:
-                verb = BY_TASK[TaskState(wanted.task_state)]
-                self._executors[kind].submit(self._run, wanted, verb)
+        while (wanted := self._next()) is not None:
+            verb = BY_TASK[TaskState(wanted.task_state)]
+            self._executor.submit(self._run, wanted, verb)
 
-    def _next(self, kind: Threads) -> Wanted | None:
+    def _next(self) -> Wanted | None:
         """Take what is begun next; ``None``: nothing, or there is no room."""
         with self._lock:
-            if self._draining or not self._may_act() or not self._in_flight.has_room(kind):
+            if self._draining or not self._may_act() or not self._in_flight.has_room():
                 return None
-            backlog = self._backlog.get(kind, {})
-            for uuid, wanted in backlog.items():
+            for uuid, wanted in self._backlog.items():
                 task = TaskState(wanted.task_state)
                 if not self._retries.is_due((uuid, task)):
                     continue
-                if self._in_flight.begin(uuid, task, kind, wanted.node):
-                    del backlog[uuid]
+                if self._in_flight.begin(uuid, task, wanted.node):
+                    del self._backlog[uuid]
                     return wanted
         return None
 
@@ -158,7 +153,7 @@ class Tasks:
             self._put_off(wanted, "the database can't be used")
         finally:
             self._metrics.task_ended(verb.task, result, self._clock() - began)
-            self._end(wanted, verb)
+            self._end(wanted)
             if instance is not None:
                 self._on_end(instance)
             if result in (Result.ABORTED, Result.RESCHEDULED):
@@ -166,13 +161,12 @@ class Tasks:
                 self._wake()
             self._fill()
 
-    def _end(self, wanted: Wanted, verb: Verb) -> None:
+    def _end(self, wanted: Wanted) -> None:
         with self._lock:
-            backlog = self._backlog.get(verb.threads, {})
-            again = backlog.get(wanted.uuid)
+            again = self._backlog.get(wanted.uuid)
             if again is not None and again.task_state == wanted.task_state:
                 # From a look meanwhile; the next one shows whether it is still wanted.
-                del backlog[wanted.uuid]
+                del self._backlog[wanted.uuid]
             self._in_flight.end(wanted.uuid)
 
     def _read(self, wanted: Wanted) -> Instance | None:

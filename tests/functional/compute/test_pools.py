@@ -69,7 +69,7 @@ def services(compute: Compute) -> list[ComputeProcess]:
     made = [
         compute(
             host,
-            compute={"max_concurrent_builds": 20},
+            compute={"max_concurrent_tasks": 20},
             ironic={"node_selection": "ironic", "capacity": "total"},
             scheduler={"max_attempts": 5},
         )

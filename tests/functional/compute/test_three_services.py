@@ -66,7 +66,7 @@ def services(compute: Compute, field: str) -> list[ComputeProcess]:
         compute(
             host,
             DEFAULT={"graceful_shutdown_timeout": 60},
-            compute={"max_concurrent_builds": 20},
+            compute={"max_concurrent_tasks": 20},
             ironic={FIELDS[field]: group},
         )
         for host, group in zip(HOSTS, GROUPS, strict=True)

@@ -9,42 +9,38 @@ import pytest
 from ironic_virt import exceptions
 from ironic_virt.compute.engine.in_flight import InFlight
 from ironic_virt.compute.states import TaskState
-from ironic_virt.compute.verbs import Threads
 
 SPAWNING, DELETING = TaskState.SPAWNING, TaskState.DELETING
-BUILDS, DELETES = Threads.BUILDS, Threads.DELETES
 
 
 @pytest.fixture
 def in_flight() -> InFlight:
-    return InFlight({BUILDS: 2, DELETES: 1})
+    return InFlight(2)
 
 
 def begin(in_flight: InFlight, instance: str) -> bool:
-    return in_flight.begin(instance, SPAWNING, BUILDS, "node")
+    return in_flight.begin(instance, SPAWNING, "node")
 
 
 def test_an_instance_has_one_task_at_a_time(in_flight: InFlight) -> None:
     assert begin(in_flight, "one")
-    assert not in_flight.begin("one", DELETING, DELETES, "node")
-    assert in_flight.begin("two", DELETING, DELETES, "node")
+    assert not in_flight.begin("one", DELETING, "node")
+    assert in_flight.begin("two", DELETING, "node")
     assert in_flight.count(SPAWNING) == 1
     assert in_flight.count(SPAWNING, DELETING) == 2
     in_flight.end("one")
-    assert in_flight.begin("one", DELETING, DELETES, "node")
+    assert in_flight.begin("one", DELETING, "node")
 
 
-def test_a_kind_that_is_full_leaves_room_for_others_and_so_does_a_wait(
-    in_flight: InFlight,
-) -> None:
+def test_a_task_that_waits_leaves_its_room_to_another(in_flight: InFlight) -> None:
     room: list[bool] = []
-    in_flight.on_room = lambda: room.append(in_flight.has_room(BUILDS))
+    in_flight.on_room = lambda: room.append(in_flight.has_room())
     assert [begin(in_flight, name) for name in ("one", "two")] == [True, True]
-    assert (in_flight.has_room(BUILDS), in_flight.has_room(DELETES)) == (False, True)
+    assert not in_flight.has_room()
     with in_flight.waiting("one"):
         assert room == [True]
         assert in_flight.count(SPAWNING) == 1
-    assert not in_flight.has_room(BUILDS)
+    assert not in_flight.has_room()
     with in_flight.waiting("of which nothing is known"):
         assert room == [True]
 
@@ -95,7 +91,7 @@ def test_a_build_is_unwanted_as_soon_as_its_instance_is_to_be_deleted(
 
 @pytest.mark.parametrize("cause", ["another host", "no report"])
 def test_a_build_that_is_not_ours_any_more_is_left_as_it_is(cause: str) -> None:
-    in_flight = InFlight({BUILDS: 2}, may_act=lambda: cause != "no report")
+    in_flight = InFlight(2, may_act=lambda: cause != "no report")
     begin(in_flight, "one")
     in_flight.compare({} if cause == "another host" else {"one": SPAWNING})
     with pytest.raises(exceptions.WaitCancelled, match="left as it is"):
@@ -120,12 +116,12 @@ def test_who_has_waited_comes_before_who_has_not_begun(in_flight: InFlight) -> N
     class Full(threading.Condition):
         def wait_for(self, *_args: object, **_more: object) -> bool:
             # There is a place by now, and this one has not taken it yet.
-            room.append(in_flight.has_room(BUILDS))
+            room.append(in_flight.has_room())
             return True
 
     begin(in_flight, "one")
     in_flight._changed = Full()
     with in_flight.waiting("one"):
-        assert in_flight.has_room(BUILDS)
+        assert in_flight.has_room()
     assert room == [False]
-    assert in_flight.has_room(BUILDS)
+    assert in_flight.has_room()

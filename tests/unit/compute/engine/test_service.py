@@ -251,10 +251,10 @@ def test_changed_options_hold_from_the_next_refresh(
     assert stage.db.services.get("compute1").conductor_group == "two"
 
 
-def test_no_more_builds_than_allowed_run_at_once(
+def test_no_more_tasks_than_allowed_run_at_once(
     set_stage: SetStage, nodes: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stage = set_stage(compute={"max_concurrent_builds": 1}).begin()
+    stage = set_stage(compute={"max_concurrent_tasks": 1}).begin()
     uuids = [stage.create(node) for node in nodes]
     at_once: list[int] = []
     real = stage.service.driver.spawn
