@@ -23,8 +23,8 @@ class Create(Asking, output.ShowOne):
     """Create servers: choose nodes for them and have them built there.
 
     The request is complete when this command ends; the compute service that has
-    the node carries it out. If there is no node, the server is in status ERROR, and
-    its fault says filter by filter why.
+    the node carries it out. If there is no node, nothing is requested, and one line
+    says filter by filter why.
     """
 
     epilog = """\
@@ -139,7 +139,6 @@ examples:
         image = image_arguments.image(parsed_args)
         user_data, public_key = _user_data(parsed_args), _key(parsed_args)
         with self.requests(parsed_args) as (requests, database):
-            from ironic_virt.compute.api import has_failed
             from ironic_virt.compute.db import records
 
             wanted = records.NewInstance(
@@ -156,17 +155,9 @@ examples:
                 requested_node=parsed_args.node,
             )
             asked = requests.create(wanted, least=parsed_args.min, most=most)
-            building = [one for one in asked if not has_failed(one)]
-            for one in asked:
-                if has_failed(one):
-                    fault = one.instance.fault
-                    self.fail(
-                        f"Server {one.instance.name}: "
-                        f"{fault.message if fault else 'there is no node for it'}"
-                    )
             instances = [one.instance for one in asked]
-            if parsed_args.wait and building:
-                instances = self.wait(requests, building, parsed_args)
+            if parsed_args.wait:
+                instances = self.wait(requests, asked, parsed_args)
             if most > 1:
                 return output.table(server_view.LIST_COLUMNS, instances)
             return server_view.one(instances[0])

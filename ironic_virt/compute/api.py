@@ -29,7 +29,6 @@ from ironic_virt.compute.errors import (
     NoSuchInstance,
     RequestTimeout,
 )
-from ironic_virt.compute.states import VmState
 from ironic_virt.compute.verbs import BY_NAME, CREATE, DELETE, LONGEST_NAME, check_port
 from ironic_virt.request.spec import RequestSpec
 from ironic_virt.scheduler.candidates import CandidateSource, ComputeNodeLike, RecordList
@@ -108,15 +107,13 @@ class Requests:
         """Ask for instances that are alike: choose nodes, claim them, have them built.
 
         Several are called ``name-1``, ``name-2`` and so on.  ``least`` of them are written
-        down in one transaction, or none: if there are not enough nodes, nothing is.  A single
-        one that there is no node for is written down in error, with a fault that says filter
-        by filter why.
+        down in one transaction, or none: if there are not enough nodes, nothing is.
 
         :param wanted: its uuid is the first instance's.
         :param most: how many to build if there are nodes; ``least`` by default.
         :returns: the requests; at least ``least``.
-        :raises NoValidHost: there are nodes for fewer than ``least`` of several instances;
-            nothing was written.
+        :raises NoValidHost: there are nodes for fewer than ``least``; it says filter by
+            filter why, and nothing was written.
         :raises InvalidRequest: something of it can't be; nothing was written.
         :raises InvalidExtraSpec: the flavor asks for something in an unknown form;
             nothing was written.
@@ -129,9 +126,7 @@ class Requests:
             if other := self._db.instances.instance_of_port(port.id):
                 raise InvalidRequest(f"server {other} has the port {port.id}")
         check_flavor(wanted.flavor)
-        spec = RequestSpec.from_flavor(
-            wanted.flavor, instance_uuid=wanted.uuid if most == 1 else None, image=wanted.image
-        )
+        spec = RequestSpec.from_flavor(wanted.flavor, image=wanted.image)
         source = self._source or self._db.candidates
         if wanted.requested_node is not None:
             source = self._only(wanted.requested_node)
@@ -249,13 +244,10 @@ class Requests:
         new: records.NewInstance,
     ) -> Request:
         """Create an instance on the best node whose claim can be written."""
-        try:
-            for host in scheduler.ranked(spec, source):
-                with contextlib.suppress(ClaimLost):
-                    record = self._db.instances.create_building(new, host.record)
-                    return Request(record, CREATE.name)
-        except exceptions.NoValidHost as nowhere:
-            return self._failed(new, nowhere)
+        for host in scheduler.ranked(spec, source):
+            with contextlib.suppress(ClaimLost):
+                record = self._db.instances.create_building(new, host.record)
+                return Request(record, CREATE.name)
         raise AssertionError("the scheduler says that there is none by an error")
 
     def _create_several(
@@ -298,13 +290,6 @@ class Requests:
             lost |= missed
         return [made[new.uuid] for new in asked if new.uuid in made]
 
-    def _failed(self, new: records.NewInstance, error: exceptions.NoValidHost) -> Request:
-        steps = "\n".join(
-            f"{name}{f' ({wish})' if wish else ''}: {left} left" for name, wish, left in error.left
-        )
-        fault = records.FaultReport(str(error), details=steps or None)
-        return Request(self._db.instances.create_failed(new, fault), CREATE.name)
-
     def _look(self, request: Request, before: records.Instance | None) -> records.Instance:
         try:
             return self._db.instances.get(request.instance.uuid)
@@ -340,11 +325,6 @@ def _choose(
             if count == least:
                 raise
             count = max(nowhere.found, least)
-
-
-def has_failed(request: Request) -> bool:
-    """Whether a request to create an instance has ended right away: there is no node for it."""
-    return request.instance.vm_state == VmState.ERROR
 
 
 def check_flavor(flavor: virt.FlavorLike) -> None:

@@ -106,35 +106,6 @@ class InstanceRequests(Part):
         """
         return self._transactions.read(lambda connection: ports.holder(connection, port, besides))
 
-    def create_failed(
-        self, new: records.NewInstance, fault: records.FaultReport
-    ) -> records.Instance:
-        """Write down an instance that no node could be found for.
-
-        It is in error, has neither host nor node, and its fault says why.
-
-        :raises InstanceExists: the uuid is taken.
-        """
-
-        def work(connection: sa.Connection) -> records.Instance:
-            now = self._transactions.now()
-            values = _values(new)
-            connection.execute(
-                sa.insert(_INSTANCE).values(
-                    **values,
-                    fault=fault.row(None, now, values["request_id"]),
-                    vm_state=VmState.ERROR,
-                    attempts=0,
-                    created_at=now,
-                )
-            )
-            return instance_rows.get(connection, new.uuid)
-
-        try:
-            return self._transactions.write(work)
-        except db_exception.DBDuplicateEntry as exc:
-            raise errors.InstanceExists(new.uuid) from exc
-
     def adopt(
         self,
         new: records.NewInstance,

@@ -65,20 +65,6 @@ def test_of_a_second_instance_whose_node_or_uuid_is_taken_nothing_is_left(
     assert db.compute_nodes.get(other.uuid).instance_uuid is None
 
 
-def test_an_instance_that_no_node_was_found_for_says_why_and_is_deleted_at_once(
-    db: Database,
-) -> None:
-    new = new_instance()
-    made = db.instances.create_failed(new, records.FaultReport("no valid host"))
-    assert (made.vm_state, made.task_state, made.host) == (VmState.ERROR, None, None)
-    fault = db.instances.get(new.uuid).fault
-    assert fault is not None
-    assert (fault.message, fault.host) == ("no valid host", None)
-    assert db.instances.request(new.uuid, TaskState.DELETING).is_deleted
-    with pytest.raises(errors.NoSuchInstance):
-        db.instances.get(new.uuid)
-
-
 def test_what_is_wanted_is_seen_by_the_service_that_has_the_instance(
     db: Database, building: records.Instance
 ) -> None:
@@ -226,13 +212,15 @@ def test_a_name_finds_its_instance_to_the_letter_unless_several_have_it(
     db: Database, building: records.Instance
 ) -> None:
     assert db.instances.get("web").uuid == building.uuid
-    other = db.instances.create_failed(new_instance(), FAULT)
+    other = db.instances.create_building(new_instance(), free_node(db, "one"))
     with pytest.raises(errors.AmbiguousName) as raised:
         db.instances.get("web")
     assert set(raised.value.uuids) == {building.uuid, other.uuid}
     db.instances.request(other.uuid, TaskState.DELETING)
+    db.instances.deleted(other.uuid)
     assert db.instances.get("web").uuid == building.uuid
-    db.instances.create_failed(new_instance(display_name="Übung 🚀 1"), FAULT)
+    named = new_instance(display_name="Übung 🚀 1")
+    db.instances.create_building(named, free_node(db, "one"))
     assert db.instances.get("Übung 🚀 1").display_name == "Übung 🚀 1"
     with pytest.raises(errors.NoSuchInstance):
         db.instances.get("übung 🚀 1")
@@ -247,10 +235,6 @@ def test_a_port_is_found_with_the_instance_that_has_it(
     # It is searched for to the letter, and whole.
     for other in ("50", '50__"odd"', '50%_"odd"x', "id"):
         assert db.instances.instance_of_port(other) is None
-    db.instances.create_failed(
-        new_instance(ports=(virt.Vif("b"),)), records.FaultReport("no node was found")
-    )
-    assert db.instances.instance_of_port("b") is None
 
 
 def test_a_port_of_one_instance_is_not_attached_to_another(db: Database) -> None:

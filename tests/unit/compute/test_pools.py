@@ -15,6 +15,7 @@ from ironic_virt.compute.db import records
 from ironic_virt.compute.db.moves import Outcome
 from ironic_virt.compute.states import TaskState
 from ironic_virt.driver.pools import names
+from ironic_virt.exceptions import NoValidHost
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.compute.conftest import SetStage
 from tests.unit.compute.service_stage import FLAVOR, GOLD, IMAGE, ServiceStage, new_uuid
@@ -231,20 +232,16 @@ def test_sizes_are_matched_exactly_by_the_filters_of_bare_metal(
     (request,) = stage.requests.create(new(exact))
     assert request.instance.pool == "of-16384~compute1"
     smaller = dataclasses.replace(exact, memory_mb=8191)
-    (refused,) = stage.requests.create(new(smaller))
-    assert refused.instance.vm_state == "error"
-    assert "ExactRamFilter (exactly 8191 MiB of memory) left 0" in stage.fault(
-        refused.instance.uuid
-    )
+    with pytest.raises(NoValidHost, match=r"ExactRamFilter \(exactly 8191 MiB of memory\) left 0"):
+        stage.requests.create(new(smaller))
 
 
 def test_several_at_once_take_several_places_of_a_pool_and_no_more(stage: ServiceStage) -> None:
     asked = stage.requests.create(new(), least=3)
     assert [one.instance.pool for one in asked] == [POOL] * 3
     assert counts(stage) == (3, 3, 0)
-    (none,) = stage.requests.create(new())
-    assert none.instance.vm_state == "error"
-    assert "none of 3 nodes is free" in stage.fault(none.instance.uuid)
+    with pytest.raises(NoValidHost, match="none of 3 nodes is free"):
+        stage.requests.create(new())
     settle([stage])
     assert set(carriers(stage.fake)) == {one.instance.uuid for one in asked}
 

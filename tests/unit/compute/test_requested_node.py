@@ -11,6 +11,7 @@ import pytest
 
 from ironic_virt.compute.db import records
 from ironic_virt.compute.errors import ComputeNodeNotFound, InvalidRequest
+from ironic_virt.exceptions import NoValidHost
 from tests.unit.compute.conftest import SetStage
 from tests.unit.compute.service_stage import FLAVOR, ServiceStage, new_uuid
 from tests.unit.driver.stage import IMAGE
@@ -49,12 +50,11 @@ def test_a_node_that_is_taken_or_does_not_fit_is_not_replaced(
     stage: ServiceStage, nodes: list[str]
 ) -> None:
     create(stage, nodes[1])
-    taken = create(stage, nodes[1])
-    assert stage.state(taken) == ("error", None)
-    assert "No valid host" in stage.fault(taken)
+    with pytest.raises(NoValidHost):
+        create(stage, nodes[1])
     large = dataclasses.replace(FLAVOR, extra_specs={"resources:CUSTOM_SILVER": "1"})
-    misfit = create(stage, nodes[2], flavor=large)
-    assert "ResourceClassFilter" in stage.fault(misfit)
+    with pytest.raises(NoValidHost, match="ResourceClassFilter"):
+        create(stage, nodes[2], flavor=large)
     assert stage.db.compute_nodes.get(nodes[2]).instance_uuid is None
 
 
@@ -62,11 +62,12 @@ def test_a_service_that_is_disabled_or_down_gets_none(
     stage: ServiceStage, nodes: list[str]
 ) -> None:
     stage.db.services.update("compute1", disabled=True)
-    uuid = create(stage, nodes[1])
-    assert stage.state(uuid) == ("error", None)
+    with pytest.raises(NoValidHost):
+        create(stage, nodes[1])
     stage.db.services.update("compute1", disabled=False)
     stage.fake.advance(3600)
-    assert stage.state(create(stage, nodes[1])) == ("error", None)
+    with pytest.raises(NoValidHost):
+        create(stage, nodes[1])
 
 
 def test_what_can_not_be_asked_for(stage: ServiceStage, nodes: list[str]) -> None:

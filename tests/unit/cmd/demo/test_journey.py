@@ -137,9 +137,10 @@ def test_a_record_that_stays_is_a_failure(trip: Trip) -> None:
     def delete_and_leave_one() -> None:
         del trip.typist.instead["server delete"]
         trip.typist("server", "delete", "demo-1", "demo-2", "demo-3", "--wait")
-        fault = records.FaultReport("No valid host")
         new = records.NewInstance(new_uuid(), virt.Flavor("x"), virt.ImageMeta("y"), "ghost")
-        trip.stage.db.instances.create_failed(new, fault)
+        pool = records.NodePool("elsewhere", "compute1", "x", 1)
+        trip.stage.db.pools.save("compute1", [pool])
+        trip.stage.db.instances.create_building(new, pool)
 
     trip.typist.instead["server delete"] = delete_and_leave_one
     with pytest.raises(DemoFailed, match="after 300 s: the records have server ghost"):
