@@ -63,7 +63,7 @@ endef
 
 .PHONY: demo
 demo: $(DEMO)/.made-$(DIGEST) ## Build three servers on a fake Ironic; IRONIC=real: on a real one
-	$(DEMO)/bin/ironic-virt demo$(if $(filter-out fake,$(IRONIC)), --ironic $(IRONIC))
+	$(DEMO)/bin/$(if $(filter real,$(IRONIC)),python -m tools.demo,ironic-virt demo)
 
 .PHONY: test
 test: $(DEV)/.made-$(DIGEST) ## Run the unit and functional tests

@@ -20,6 +20,8 @@ SECONDS = 600.0
 class Demo:
     """A running ``ironic-virt demo``, in a temporary directory of its own."""
 
+    COMMAND = ("ironic_virt.cmd.shell", "demo")
+
     def __init__(self, directory: pathlib.Path) -> None:
         self._directory = directory
         self._environ = os.environ | {"TMPDIR": str(directory), "TERM": "xterm-256color"}
@@ -34,7 +36,7 @@ class Demo:
         with signals.heard(signal.SIGHUP, signal.SIGINT):
             # The console script calls the same function.
             process = subprocess.Popen(
-                [sys.executable, "-m", "ironic_virt.cmd.shell", "demo", *argv],
+                [sys.executable, "-m", *self.COMMAND, *argv],
                 stdin=subprocess.DEVNULL,
                 stdout=stdout,
                 stderr=subprocess.PIPE,

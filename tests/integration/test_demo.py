@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""``ironic-virt demo --ironic real``: the whole way, and early ends."""
+"""``make demo IRONIC=real``: the whole way, and early ends."""
 
 import pathlib
 import signal
@@ -15,18 +15,24 @@ from tools import real_ironic
 pytestmark = pytest.mark.timeout(900)
 
 
+class RealDemo(Demo):
+    """The demo on a real Ironic."""
+
+    COMMAND = ("tools.demo",)
+
+
 @pytest.fixture
 def demo(
     ironic_environment: real_ironic.IronicEnvironment, tmp_path: pathlib.Path
 ) -> Iterator[Demo]:
     """A demo whose Ironic is installed already."""
-    demo = Demo(tmp_path)
+    demo = RealDemo(tmp_path)
     yield demo
     demo.kill()
 
 
 def test_it_goes_all_the_way_on_the_real_ironic(demo: Demo) -> None:
-    result = demo.run("--ironic", "real", "--deploy-time", "0")
+    result = demo.run("--deploy-time", "0")
     assert (result.returncode, result.stderr) == (0, ""), result.stdout
     assert "Started Ironic 39.0.0, API 1.115, 5 nodes: " in result.stdout
     assert result.stdout.splitlines()[-1].startswith("Every node is available again")
@@ -40,7 +46,7 @@ def test_it_goes_all_the_way_on_the_real_ironic(demo: Demo) -> None:
 def test_a_signal_stops_the_real_ironic_too(
     demo: Demo, moment: str, signum: signal.Signals, code: int
 ) -> None:
-    process = demo.start("--ironic", "real", "--deploy-time", "60")
+    process = demo.start("--deploy-time", "60")
     read_until(process, lambda line: moment in line)
     process.send_signal(signum)
     _, err = process.communicate(timeout=SECONDS)

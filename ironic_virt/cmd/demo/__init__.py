@@ -7,12 +7,12 @@ with it; the journey types the commands of a user and looks at the nodes in Iron
 """
 
 import argparse
+from typing import Any
 
 from ironic_virt import exceptions
 from ironic_virt.cmd import arguments
 from ironic_virt.cmd.commands import Command, argument
 
-FAKE, REAL = "fake", "real"
 SCHEDULER, IRONIC = "scheduler", "ironic"
 
 
@@ -29,15 +29,14 @@ def _seconds(text: str) -> float:
 class Demo(Command):
     """Watch servers being built on an Ironic of their own, tried, and deleted.
 
-    Starts an Ironic on this host, with hardware that is fake in either case, and a compute
-    service for it with records of its own; then types the commands that a user would, and
-    shows what they print. Afterwards everything is gone again, also when it is interrupted.
+    Starts the fake Ironic on this host and a compute service for it with records of its own;
+    then types the commands that a user would, and shows what they print. Afterwards everything
+    is gone again, also when it is interrupted.
     """
 
     epilog = """\
 examples:
-  ironic-virt demo                            on the fake Ironic, in a quarter of a minute
-  ironic-virt demo --ironic real              on a real one, from a checkout; installs it
+  ironic-virt demo                            in a quarter of a minute
   ironic-virt demo --nodes 20 --servers 12    more of everything
   ironic-virt demo -v                         with the service's log on standard error
 
@@ -45,13 +44,9 @@ exit codes:
   0 all as it should be, 1 something failed, 2 wrong arguments, 130 interrupted
 """
 
+    ironic: Any = None
+    ironic_name = "the fake Ironic"
     takes = (
-        argument(
-            "--ironic",
-            choices=(FAKE, REAL),
-            default=FAKE,
-            help="The Ironic to start (default: %(default)s).",
-        ),
         argument(
             "--nodes",
             type=arguments.positive,
@@ -97,11 +92,12 @@ exit codes:
             raise exceptions.ExtrasMissing(error.name, "demo") from error
         run.run(
             run.Settings(
-                ironic=parsed_args.ironic,
                 nodes=parsed_args.nodes,
                 instances=parsed_args.instances,
                 deploy_time=parsed_args.deploy_time,
                 node_selection=parsed_args.node_selection,
                 verbose=self.app.options.verbose_level > self.app.DEFAULT_VERBOSE_LEVEL,
-            )
+            ),
+            self.ironic,
+            self.ironic_name,
         )

@@ -24,7 +24,7 @@ from typing import NoReturn
 
 from ironic_virt import conf as options
 from ironic_virt.baremetal.client import IronicClient
-from ironic_virt.cmd.demo import FAKE, IRONIC, REAL, SCHEDULER, servers
+from ironic_virt.cmd.demo import IRONIC, SCHEDULER, servers
 from ironic_virt.cmd.demo.commands import Commands, DemoFailed
 from ironic_virt.cmd.demo.journey import Journey, free_places
 from ironic_virt.cmd.progress import Display, takes_pictures
@@ -55,6 +55,7 @@ api_max_retries = 10
 api_retry_interval = 1
 """
 _UP_SECONDS = 300.0
+Start = Callable[[int, float, Display], contextlib.AbstractContextManager[servers.Server]]
 _LOOK_SECONDS = 0.1
 
 
@@ -62,7 +63,6 @@ _LOOK_SECONDS = 0.1
 class Settings:
     """What was asked for.
 
-    :ivar ironic: :data:`FAKE` or :data:`REAL`.
     :ivar nodes: how many nodes the Ironic gets.
     :ivar instances: how many are deployed at once; not more than ``nodes``.
     :ivar deploy_time: seconds, about, that a deployment takes.
@@ -70,7 +70,6 @@ class Settings:
     :ivar verbose: show the compute service's log on standard error, and no live picture.
     """
 
-    ironic: str = FAKE
     nodes: int = 5
     instances: int = 3
     deploy_time: float = 2.0
@@ -78,9 +77,12 @@ class Settings:
     verbose: bool = False
 
 
-def run(settings: Settings) -> None:
+def run(settings: Settings, start: Start | None = None, ironic: str = "the fake Ironic") -> None:
     """Run the demo.  In the main thread only: it handles signals.
 
+    :param start: starts an Ironic, given how many nodes it has, how long a deployment takes, and
+        where to tell of it; ``None``: the fake one.
+    :param ironic: what to call that.
     :raises IronicVirtError: something failed; all is cleaned up by then.
     :raises SystemExit: SIGTERM or SIGHUP ended it, with 128 and the signal's number.
     """
@@ -88,14 +90,12 @@ def run(settings: Settings) -> None:
         # Log lines would go through the picture.
         os.environ["NO_COLOR"] = "1"
     display = Display(sys.stdout, pictures=takes_pictures(sys.stdout, os.environ))
-    display.title(
-        f"ironic-virt {metadata.version('ironic-virt')}: servers on bare metal, on "
-        + ("a real Ironic" if settings.ironic == REAL else "the fake Ironic")
-    )
+    version = metadata.version("ironic-virt")
+    display.title(f"ironic-virt {version}: servers on bare metal, on {ironic}")
     began = time.monotonic()
     with _signals(), contextlib.ExitStack() as stack:
         try:
-            _go(settings, display, stack)
+            _go(settings, start or servers.fake, display, stack)
         except (KeyboardInterrupt, SystemExit):
             display.note("Interrupted: cleaning up. Interrupt again to leave at once.")
             raise
@@ -105,7 +105,7 @@ def run(settings: Settings) -> None:
     )
 
 
-def _go(settings: Settings, display: Display, stack: contextlib.ExitStack) -> None:
+def _go(settings: Settings, start: Start, display: Display, stack: contextlib.ExitStack) -> None:
     began = time.monotonic()
     directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ironic-virt-demo-")))
     config = directory / "ironic-virt.conf"
@@ -113,11 +113,7 @@ def _go(settings: Settings, display: Display, stack: contextlib.ExitStack) -> No
     # While Ironic and the service start.
     commands = Commands(display)
     nodes, deploy_time = settings.nodes, settings.deploy_time
-    server = stack.enter_context(
-        servers.real(nodes, deploy_time, display)
-        if settings.ironic == REAL
-        else servers.fake(nodes, deploy_time)
-    )
+    server = stack.enter_context(start(nodes, deploy_time, display))
     config.write_text(
         CONFIG.format(
             host=HOST,
