@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Claims: which instance has which node, decided by one compare and swap.
+"""Claims: which instance has which node, decided by one conditional UPDATE.
 
 A claim stands in the node's own row, so two instances can't have one node, and a
 unique key keeps an instance from having two.  A place in a pool stands in the instance's
@@ -11,17 +11,14 @@ the caller's.
 from __future__ import annotations
 
 import datetime
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from typing import Protocol
 
 import sqlalchemy as sa
 
 from ironic_virt.compute.db import models, pools, records
-from ironic_virt.compute.db.transactions import SIZE, chunks
 
-# Each takes three values in one statement.
-_PAIRS = SIZE // 3
 _NODE = models.compute_nodes
 _INSTANCE = models.instances
 
@@ -45,32 +42,33 @@ def claim_all(
     :returns: for each of them whether it has got that.
     :raises DBDuplicateEntry: an instance has another node; the transaction is void.
     """
-    nodes: dict[str, dict[str, str]] = defaultdict(dict)
-    places: dict[str, list[tuple[str, str]]] = defaultdict(list)
-    for instance, chosen in wanted:
-        if isinstance(chosen, records.NodePool):
-            places[chosen.host].append((instance, chosen.name))
-        else:
-            nodes[chosen.host][chosen.uuid] = instance
     got: set[str] = set()
-    for host, instances in sorted(nodes.items()):
-        for some in chunks(sorted(instances), _PAIRS):
-            whose = {node: instances[node] for node in some}
-            connection.execute(
-                sa.update(_NODE)
-                .where(_NODE.c.uuid.in_(some), _NODE.c.host == host)
-                .where(_NODE.c.instance_uuid.is_(None), _NODE.c.available == sa.true())
-                .values(instance_uuid=sa.case(whose, value=_NODE.c.uuid), updated_at=now)
-            )
-            claimed = sa.select(_NODE.c.instance_uuid).where(_NODE.c.uuid.in_(some))
-            got.update(set(whose.values()).intersection(connection.execute(claimed).scalars()))
-    for host, asking in sorted(places.items()):
-        free = pools.free_places(connection, host)
-        for instance, name in asking:
-            if free[name] > 0:
-                free[name] -= 1
+    free: dict[str, Counter[str]] = {}
+    # In one order, so that two who claim at the same time don't wait for each other in a circle.
+    for instance, chosen in sorted(wanted, key=lambda pair: (pair[1].host, pair[1].uuid)):
+        if not isinstance(chosen, records.NodePool):
+            if _claim(connection, instance, chosen, now):
                 got.add(instance)
+            continue
+        if chosen.host not in free:
+            free[chosen.host] = pools.free_places(connection, chosen.host)
+        if free[chosen.host][chosen.name] > 0:
+            free[chosen.host][chosen.name] -= 1
+            got.add(instance)
     return [instance in got for instance, _ in wanted]
+
+
+def _claim(
+    connection: sa.Connection, instance: str, chosen: Chosen, now: datetime.datetime
+) -> bool:
+    free = sa.and_(_NODE.c.instance_uuid.is_(None), _NODE.c.available == sa.true())
+    claimed = connection.execute(
+        sa.update(_NODE)
+        .where(_NODE.c.uuid == chosen.uuid, _NODE.c.host == chosen.host)
+        .where(sa.or_(free, _NODE.c.instance_uuid == instance))
+        .values(instance_uuid=instance, updated_at=now)
+    )
+    return bool(claimed.rowcount)
 
 
 def release(connection: sa.Connection, instance_uuid: str, now: datetime.datetime) -> None:
