@@ -50,24 +50,25 @@ class Candidates(Part):
         """
         usable, offered = self._offered()
         yield from chunks(_pools_in_order(offered, query, rng), size)
-        start = str(uuid.UUID(int=rng.getrandbits(128)))
-        for part in (_NODE.c.uuid >= start, _NODE.c.uuid < start):
-            for page in self._pages(query, usable, part):
-                fitting = [node for node in page if query.matches(node)]
-                yield from chunks(_nodes_in_order(fitting, rng), size)
+        for page in self._pages(query, usable, str(uuid.UUID(int=rng.getrandbits(128)))):
+            fitting = [node for node in page if query.matches(node)]
+            yield from chunks(_nodes_in_order(fitting, rng), size)
 
     def _pages(
-        self, query: CandidateQuery, usable: Sequence[str], part: sa.ColumnElement[bool]
-    ) -> Iterator[Sequence[ComputeNode]]:
-        """Free nodes of these services that fit by class and sizes, in the order of uuids."""
-        statement = _FREE.where(_NODE.c.host.in_(usable), part, *_conditions(query))
-        statement = statement.order_by(_NODE.c.uuid).limit(SIZE)
-        page = self._nodes(statement)
-        while page:
+        self, query: CandidateQuery, usable: Sequence[str], start: str
+    ) -> Iterator[list[ComputeNode]]:
+        """Free nodes of these services that fit by class and sizes, once around from a uuid."""
+        statement = _FREE.where(_NODE.c.host.in_(usable), *_conditions(query))
+        statement = statement.order_by(_NODE.c.uuid)
+        page: list[ComputeNode] = []
+        for part in (_NODE.c.uuid >= start, _NODE.c.uuid < start):
+            rest = statement.where(part)
+            while len(page := [*page, *self._nodes(rest.limit(SIZE - len(page)))]) == SIZE:
+                yield page
+                rest = statement.where(part, _NODE.c.uuid > page[-1].uuid)
+                page = []
+        if page:
             yield page
-            if len(page) < SIZE:
-                return
-            page = self._nodes(statement.where(_NODE.c.uuid > page[-1].uuid))
 
     def _nodes(self, statement: sa.Select[*tuple[Any, ...]]) -> Sequence[ComputeNode]:
         return [compute_node_rows.record(row) for row in self._rows(statement)]
