@@ -134,6 +134,9 @@ ALL: Final = (
 )
 """All provision states that Ironic has."""
 
+GIVEN_BACK: Final = frozenset({DELETING, DELETED, CLEANING, CLEAN_WAIT})
+"""Through these a node goes by itself from its last instance to being available."""
+
 # -- verbs of PUT /v1/nodes/{node}/states/provision ---------------------------
 
 VERB_ACTIVE: Final = "active"

@@ -66,9 +66,13 @@ def config_files(
 
 
 class Configured(Command):
-    """A command that uses the records."""
+    """A command that uses the records.
+
+    :cvar makes_records: it makes the embedded database if there is none.
+    """
 
     takes: Sequence[Row] = (CONFIG_FILE,)
+    makes_records = False
 
     @contextlib.contextmanager
     def records(self, parsed_args: argparse.Namespace) -> Iterator[Database]:
@@ -89,12 +93,18 @@ class Configured(Command):
         with _packages_or_advice():
             with _no_garbage():
                 from ironic_virt.compute.db import Database
+                from ironic_virt.compute.errors import SchemaMismatch
                 from ironic_virt.conf import database as options
             conf = options.load(files)
             database = Database(conf, patient=False)
             try:
                 # Some are imported only when they are needed.
-                database.open()
+                database.open(make=None if self.makes_records else False)
+            except SchemaMismatch as error:
+                database.close()
+                origin = ", ".join(files) or "no configuration file, since none is named or there"
+                self.refuse(f"{error} (read: {origin})")
+            try:
                 if database.is_new:
                     self.app.LOG.warning("Made a new database: %s", database.url)
                 yield conf, database

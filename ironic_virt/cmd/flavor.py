@@ -50,6 +50,7 @@ examples:
   ironic-virt flavor create gpu --resource-class gold --trait CUSTOM_GPU
   ironic-virt flavor create sized --ram 65536 --vcpus 16 --disk 400
 """
+    makes_records = True
 
     columns = _SHOW_COLUMNS
     takes = (

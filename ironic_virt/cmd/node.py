@@ -19,7 +19,7 @@ from ironic_virt.cmd.output import Cells, time_of
 if TYPE_CHECKING:
     from ironic_virt.compute.db.records import ComputeNode, NodePool
 
-STATES = ("available", "claimed", "in use", "unavailable")
+STATES = ("available", "claimed", "in use", "cleaning", "unavailable")
 
 
 def state(node: ComputeNode) -> str:
@@ -28,7 +28,9 @@ def state(node: ComputeNode) -> str:
         return "in use"
     if node.instance_uuid is not None:
         return "claimed"
-    return "available" if node.available else "unavailable"
+    if node.available:
+        return "available"
+    return "cleaning" if node.cleaning else "unavailable"
 
 
 def _traits(node: ComputeNode | NodePool) -> output.Json:
@@ -42,6 +44,7 @@ def _capabilities(node: ComputeNode | NodePool) -> output.Json:
 
 _COLUMNS: Cells = {
     "UUID": attrgetter("uuid"),
+    "Name": attrgetter("name"),
     "State": state,
     "Instance UUID": attrgetter("instance_uuid"),
     "Resource Class": attrgetter("resource_class"),
@@ -75,6 +78,7 @@ _SHOW_COLUMNS: Cells = {
     "instance_uuid": attrgetter("instance_uuid"),
     "local_gb": attrgetter("local_gb"),
     "memory_mb": attrgetter("memory_mb"),
+    "name": attrgetter("name"),
     "resource_class": attrgetter("resource_class"),
     "state": state,
     "traits": _traits,

@@ -74,8 +74,8 @@ class Ask(Asking):
             for server in dict.fromkeys(parsed_args.servers):
                 with self.failing():
                     asked.append(requests.ask(verb, server))
-            if parsed_args.wait and asked:
-                self.wait(requests, asked, parsed_args)
+            if asked:
+                self.follow(requests, asked, parsed_args)
 
 
 class AskOne(Asking, output.ShowOne):
@@ -93,9 +93,7 @@ class AskOne(Asking, output.ShowOne):
         asked = self.arguments(parsed_args)
         with self.requests(parsed_args) as (requests, _):
             request = requests.ask(self.verb, parsed_args.server, **asked)
-            server = request.instance
-            if parsed_args.wait:
-                (server,) = self.wait(requests, [request], parsed_args)
+            (server,) = self.follow(requests, [request], parsed_args)
             return server_view.one(server, **self.more())
 
     def more(self) -> dict[str, Any]:

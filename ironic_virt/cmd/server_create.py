@@ -6,15 +6,23 @@ from __future__ import annotations
 
 import argparse
 import pathlib
+import time
 import uuid
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ironic_virt import virt
+from ironic_virt import exceptions, virt
 from ironic_virt.cmd import arguments, files, image_arguments, output, server_view
 from ironic_virt.cmd.commands import argument, group
 from ironic_virt.cmd.waiting import Asking
 from ironic_virt.compute.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from ironic_virt.compute.api import Request, Requests
+    from ironic_virt.compute.db.records import NewInstance
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 2.0
+"""Seconds between the looks for a node while some are being cleaned."""
 
 _KEY_TYPES = ("ssh-", "ecdsa-", "sk-ssh-", "sk-ecdsa-")
 
@@ -24,7 +32,7 @@ class Create(Asking, output.ShowOne):
 
     The request is complete when this command ends; the compute service that has
     the node carries it out. If there is no node, nothing is requested, and one line
-    says filter by filter why.
+    says filter by filter why. With --wait, a node that is being cleaned is waited for.
     """
 
     epilog = """\
@@ -109,6 +117,14 @@ examples:
                 " free.",
             ),
         ),
+        argument(
+            "--node-timeout",
+            type=arguments.count,
+            default=900,
+            metavar="SECONDS",
+            help="With --wait: how long to wait for a node while some that would do are being"
+            " cleaned after their last server (default: %(default)s; 0: not at all).",
+        ),
         group(
             "how many",
             argument(
@@ -154,13 +170,29 @@ examples:
                 properties=parsed_args.properties,
                 requested_node=parsed_args.node,
             )
-            asked = requests.create(wanted, least=parsed_args.min, most=most)
-            instances = [one.instance for one in asked]
-            if parsed_args.wait:
-                instances = self.wait(requests, asked, parsed_args)
+            asked = self._created(requests, wanted, parsed_args)
+            instances = self.follow(requests, asked, parsed_args)
             if most > 1:
                 return output.table(server_view.LIST_COLUMNS, instances)
             return server_view.one(instances[0])
+
+    def _created(
+        self, requests: Requests, wanted: NewInstance, parsed_args: argparse.Namespace
+    ) -> Sequence[Request]:
+        """Ask for the servers; with ``--wait``, again while nodes for them are being cleaned."""
+        bound = parsed_args.node_timeout if parsed_args.wait else 0.0
+        deadline, pause, shown = time.monotonic() + bound, _FIRST_PAUSE, ""
+        while True:
+            try:
+                return requests.create(wanted, least=parsed_args.min, most=_most(parsed_args))
+            except exceptions.NoValidHost as nowhere:
+                if not nowhere.cleaning or time.monotonic() >= deadline:
+                    raise
+                if nowhere.obstacles[-1] != shown:
+                    shown = nowhere.obstacles[-1]
+                    self.app.LOG.warning("Waiting for a node: %s", shown)
+            time.sleep(min(pause, max(deadline - time.monotonic(), 0)))
+            pause = min(2 * pause, _LONGEST_PAUSE)
 
     def produce_output(
         self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Any

@@ -50,12 +50,12 @@ examples:
         """The password, if it was made up and holds."""
         return {PASSWORD_COLUMN: None if self.code else self._made_up}
 
-    def wait(
+    def follow(
         self, requests: Requests, asked: Sequence[Request], parsed_args: argparse.Namespace
     ) -> list[Instance]:
         """Wait until it has ended."""
         try:
-            return super().wait(requests, asked, parsed_args)
+            return super().follow(requests, asked, parsed_args)
         except (RequestTimeout, KeyboardInterrupt):
             if self._made_up is not None:
                 # It still holds, and nobody else knows it.

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from ironic_virt.compute.db import Database
     from ironic_virt.compute.db.records import Instance
 
+
+_DOWN = "Compute service %s is down: what it has to do begins when it is up again"
 
 _CODES = """\
 exit codes:
@@ -67,14 +70,18 @@ class Asking(Configured):
 
             yield Requests(conf, database), database
 
-    def wait(
+    def follow(
         self, requests: Requests, asked: Sequence[Request], parsed_args: argparse.Namespace
     ) -> list[Instance]:
-        """Wait until all that was asked for has ended, and tell what has failed.
+        """With ``--wait``, wait until all that was asked for has ended, and tell what has failed.
 
         :returns: the instances as they are then, one for each request.
         :raises RequestTimeout: it took too long.
         """
+        if not parsed_args.wait:
+            for host in requests.down(asked):
+                self.app.LOG.warning(_DOWN, host)
+            return [one.instance for one in asked]
         outcomes = self._outcomes(requests, asked, parsed_args.timeout)
         for outcome in outcomes:
             if outcome.error is not None:
@@ -89,11 +96,13 @@ class Asking(Configured):
         stream = self.app.stderr
         display = progress.Display(stream, pictures=progress.takes_pictures(stream, os.environ))
         for host in requests.down(asked):
-            display.note(
-                f"Compute service {host} is down: what it has to do begins when it is up again"
-            )
+            display.note(_DOWN % host)
         what = asked[0].instance.name if len(asked) == 1 else f"{len(asked)} servers"
-        names = {one.instance.uuid: (one.instance.name, one.instance.node or "") for one in asked}
+        name_of = functools.cache(lambda node: node and requests.node_name(node))
+        names = {
+            one.instance.uuid: (one.instance.name, name_of(one.instance.node) or "")
+            for one in asked
+        }
         try:
             with display.watch(f"{BY_NAME[self.verb].doing} {what}", names) as tracks:
 
@@ -103,7 +112,9 @@ class Asking(Configured):
                             instance.progress_step or "waiting",
                             instance.progress_detail,
                         )
-                        tracks.report(instance.uuid, step, detail or "", where=instance.node)
+                        tracks.report(
+                            instance.uuid, step, detail or "", where=name_of(instance.node)
+                        )
 
                 def ended(outcome: Outcome) -> None:
                     if outcome.error is None:

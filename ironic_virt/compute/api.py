@@ -25,6 +25,7 @@ from ironic_virt import exceptions, virt
 from ironic_virt.compute.db import Database, records
 from ironic_virt.compute.errors import (
     ClaimLost,
+    ComputeNodeNotFound,
     InvalidRequest,
     NoSuchInstance,
     RequestTimeout,
@@ -40,6 +41,8 @@ LARGEST_USER_DATA = 64 * 1024
 # The first look comes soon, since many requests end at once; later ones cost the records less.
 _FIRST_LOOK_SECONDS = 0.1
 _LOOK_SECONDS = 0.5
+
+_MOST_NAMED = 4
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -132,10 +135,13 @@ class Requests:
             source = self._only(wanted.requested_node)
         scheduler = self._scheduler or FilterScheduler.from_conf(self._conf)
         self._scheduler = scheduler
-        if most == 1:
-            requests = [self._create_one(scheduler, source, spec, self._identified(wanted))]
-        else:
-            requests = self._create_several(scheduler, source, spec, wanted, least, most)
+        try:
+            if most == 1:
+                requests = [self._create_one(scheduler, source, spec, self._identified(wanted))]
+            else:
+                requests = self._create_several(scheduler, source, spec, wanted, least, most)
+        except exceptions.NoValidHost as nowhere:
+            raise self._explained(nowhere, spec, wanted.requested_node) from None
         self._wake()
         return requests
 
@@ -217,7 +223,35 @@ class Requests:
         hosts = {one.host for one in instances if one.host is not None and one.task_state}
         return sorted(hosts - up)
 
+    def node_name(self, node: str) -> str:
+        """Ironic's own name of a node, or its uuid if it has none, or no record."""
+        try:
+            return self._db.compute_nodes.get(node).name or node
+        except ComputeNodeNotFound:
+            return node
+
     # -- within ---------------------------------------------------------------
+
+    def _explained(
+        self, nowhere: exceptions.NoValidHost, spec: RequestSpec, node: str | None
+    ) -> exceptions.NoValidHost:
+        """The same with what keeps nodes that would do from being free."""
+        up = set(self._db.services.up())
+        services = self._db.services.list()
+        obstacles = [
+            f"compute service {one.host} is {'disabled' if one.host in up else 'down'}"
+            for one in services
+            if one.disabled or one.host not in up
+        ]
+        if not up:
+            obstacles = ["no compute service is up"]
+        elif len(obstacles) > _MOST_NAMED:
+            obstacles = [f"{len(obstacles)} compute services are down or disabled"]
+        cleaning = self._db.candidates.cleaning(spec.resource_classes, node)
+        if cleaning:
+            nodes = "1 node is" if cleaning == 1 else f"{cleaning} nodes are"
+            obstacles.append(f"{nodes} being cleaned")
+        return nowhere.because(obstacles, cleaning)
 
     def _each(self, wanted: records.NewInstance, count: int) -> Iterator[records.NewInstance]:
         """So many instances, made when their turn comes: there may be far fewer nodes."""

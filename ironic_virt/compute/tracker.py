@@ -65,6 +65,12 @@ class Tracker:
         self._conflicts: dict[str, str] = {}
         self._in_use: set[str] = set()
         self._withdrawn = False
+        self._given_back: set[str] = set()
+
+    @property
+    def awaits_nodes(self) -> bool:
+        """Whether a node that an instance has left is not known to be free again yet."""
+        return bool(self._given_back)
 
     def refresh(self) -> None:
         """Bring the records up to date.
@@ -84,11 +90,18 @@ class Tracker:
             self._metrics.refresh_failed()
             raise
 
-    def forget(self, node: str) -> None:
-        """Take note that a node's record was changed: compare it anew."""
+    def forget(self, node: str, *, given_back: bool = False) -> None:
+        """Take note that a node's record was changed: compare it anew.
+
+        :param given_back: its instance has left it.
+        """
         self._written.pop(node, None)
+        if given_back:
+            self._given_back.add(node)
 
     def _refresh(self) -> None:
+        # A node that is given back from now on may be listed as it was before that.
+        given_back = frozenset(self._given_back)
         with self._metrics.refresh_part("ironic"):
             names = self._driver.get_available_nodes(refresh=True)
             failed = self._driver.refresh_error()
@@ -111,6 +124,8 @@ class Tracker:
         with self._metrics.refresh_part("records"):
             if reports:
                 self._save(reports, versions)
+                back = {one.uuid for one in reports if not one.cleaning}
+                self._given_back -= back & given_back
             self._pools.save(self._host, offered if offered or picks else None)
             if picks:
                 self._written.clear()
@@ -209,6 +224,8 @@ class Tracker:
             stats=dict(resource.stats),
             in_use=resource.in_use,
             available=resource.available,
+            name=resource.name,
+            cleaning=resource.cleaning,
         )
 
     def _tell_of_conflicts(self, conflicts: Mapping[str, str]) -> None:
@@ -230,6 +247,7 @@ class Tracker:
         :returns: how many records were deleted.
         """
         self._withdraw(missing)
+        self._given_back -= set(missing)
         self._in_use.intersection_update(missing)
         return sum(
             self._delete(uuid)

@@ -13,6 +13,8 @@ that only reads records does without.
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -78,6 +80,16 @@ def read(
         raise exceptions.InvalidConfiguration("a value in the file", str(exc)) from exc
     except UnicodeDecodeError as exc:
         raise exceptions.InvalidConfiguration("--config-file", f"no text in UTF-8: {exc}") from exc
+    _anchor(conf)
+
+
+def _anchor(conf: cfg.ConfigOpts) -> None:
+    """Have a relative ``state_path`` begin at the directory of the file that names it."""
+    with contextlib.suppress(cfg.NoSuchOptError):
+        where = conf.get_location("state_path")
+        if where is not None and where.location == cfg.Locations.user:
+            directory = os.path.dirname(os.path.abspath(where.detail))
+            conf.set_override("state_path", os.path.join(directory, conf.state_path))
 
 
 def check(conf: cfg.ConfigOpts) -> list[str]:

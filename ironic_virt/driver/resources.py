@@ -60,7 +60,14 @@ def node_resource(node: Node) -> NodeResource:
         resource_class=node.resource_class,
         stats=stats,
         available=why_not_free(node) is None,
+        name=node.name,
+        cleaning=_is_being_cleaned(node),
     )
+
+
+def _is_being_cleaned(node: Node) -> bool:
+    is_out_of_use = node.instance_uuid is not None or node.maintenance or node.retired
+    return not is_out_of_use and node.provision_state in states.GIVEN_BACK
 
 
 def node_inventory(node: Node) -> NodeInventory:

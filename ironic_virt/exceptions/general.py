@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 # oslo.config names the place of a value by a repr; of it, people need the file.
 _LOCATION = re.compile(r"LocationInfo\(location=.*?, detail='(.*?)'\)")
@@ -105,6 +106,8 @@ class NoValidHost(IronicVirtError):
         rejected any by looking at it, or the one that left none.
     :param wanted: how many instances were asked for.
     :param found: for how many of them there was a node.
+    :param obstacles: what keeps nodes that would do from being free, in words.
+    :param cleaning: how many of them Ironic cleans now, so that they may soon be free.
     """
 
     def __init__(
@@ -118,6 +121,8 @@ class NoValidHost(IronicVirtError):
         examples: Mapping[str, str] | None = None,
         wanted: int = 1,
         found: int = 0,
+        obstacles: Iterable[str] = (),
+        cleaning: int = 0,
     ) -> None:
         self.instance = instance
         self.flavor = flavor
@@ -127,30 +132,35 @@ class NoValidHost(IronicVirtError):
         self.examples = dict(examples or {})
         self.wanted = wanted
         self.found = found
+        self.obstacles = tuple(obstacles)
+        self.cleaning = cleaning
         whose = f" for server {instance}" if instance else ""
         what = f" (flavor {flavor})" if flavor else ""
         some = f"; a node was found for {found} of {wanted} servers" if found else ""
-        super().__init__(f"No valid host{whose}{what}: {self._reason()}{some}")
+        why = "; ".join([self._reason(), *self.obstacles])
+        super().__init__(f"No valid host{whose}{what}: {why}{some}")
 
     def of(self, instance: str) -> NoValidHost:
         """The same of another instance of the request."""
-        return NoValidHost(
-            instance,
-            self.flavor,
-            known=self.known,
-            free=self.free,
-            left=self.left,
-            examples=self.examples,
-            wanted=self.wanted,
-            found=self.found,
-        )
+        return self._with(instance=instance)
+
+    def because(self, obstacles: Iterable[str], cleaning: int) -> NoValidHost:
+        """The same with what is in the way."""
+        return self._with(obstacles=tuple(obstacles), cleaning=cleaning)
+
+    def _with(self, **others: Any) -> NoValidHost:
+        return NoValidHost(**(vars(self) | others))
 
     def _reason(self) -> str:
         if not self.known:
             return "there are no compute nodes (is a compute service running?)"
         nodes = f"{self.known} node" + ("s" if self.known != 1 else "")
         if not self.free:
-            return f"none of {nodes} is free and has a compute service that is up"
+            return (
+                f"none of {nodes} is free"
+                if self.obstacles
+                else (f"none of {nodes} is free and has a compute service that is up")
+            )
         steps, before = [f"{self.free} of {nodes} free"], self.free
         for name, wish, left in self.left:
             if left == before:

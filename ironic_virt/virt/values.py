@@ -281,6 +281,9 @@ class NodeResource:
     :param stats: ``cpu_arch`` and the node's capabilities, by name.
     :param available: the node can take a new instance now.
     :param traits: of a pool, those that all of its nodes have.
+    :param name: Ironic's own name of the node, if it has one.
+    :param cleaning: Ironic is taking the node back from its last instance, so it may soon be
+        available by itself.
     """
 
     uuid: str
@@ -294,6 +297,8 @@ class NodeResource:
     stats: Mapping[str, str]
     available: bool = False
     traits: frozenset[str] = frozenset()
+    name: str | None = None
+    cleaning: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import random
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -92,6 +92,23 @@ class Candidates(Part):
         """
         usable, offered = self._offered()
         return RecordList([*offered, *self._nodes(_FREE)], usable).counts(queries)
+
+    def cleaning(self, classes: Collection[str], uuid: str | None = None) -> int:
+        """How many nodes of services that are up may be free when Ironic has cleaned them.
+
+        :param classes: of these resource classes, in Placement's form; empty: of all.
+        :param uuid: only this node.
+        """
+        conditions = [_NODE.c.cleaning == sa.true(), _NODE.c.instance_uuid.is_(None)]
+        conditions += [_NODE.c.placement_class.in_(sorted(classes))] if classes else []
+        conditions += [_NODE.c.uuid == uuid] if uuid else []
+
+        def work(connection: sa.Connection) -> int:
+            usable = _NODE.c.host.in_(self._usable_in(connection))
+            statement = sa.select(sa.func.count()).select_from(_NODE).where(usable, *conditions)
+            return connection.scalar(statement) or 0
+
+        return self._transactions.read(work)
 
     def known(self) -> int:
         """How many nodes there are, free or not; those of pools on each service."""

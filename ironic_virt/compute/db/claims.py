@@ -100,5 +100,5 @@ def release_nodes(
         sa.update(_NODE)
         .where(_NODE.c.instance_uuid == instance_uuid)
         .where(*([] if but is None else [_NODE.c.uuid != but]))
-        .values(instance_uuid=None, available=False, updated_at=now)
+        .values(instance_uuid=None, available=False, cleaning=True, updated_at=now)
     )

@@ -22,8 +22,8 @@ from ironic_virt.request.spec import placement_class
 _NODE = models.compute_nodes
 COLUMNS = models.columns(_NODE, records.ComputeNode)
 REPORTED = (
-    *("vcpus", "memory_mb", "local_gb", "cpu_arch", "resource_class", "placement_class"),
-    *("traits", "stats", "in_use", "available"),
+    *("name", "vcpus", "memory_mb", "local_gb", "cpu_arch", "resource_class", "placement_class"),
+    *("traits", "stats", "in_use", "available", "cleaning"),
 )
 """The columns that a service's refresh writes, in the order of :func:`reported`."""
 
@@ -48,12 +48,14 @@ def record(row: Sequence[Any]) -> records.ComputeNode:
 def reported(node: records.NodeReport) -> tuple[Any, ...]:
     """What a service reports of a node, as the columns :data:`REPORTED`."""
     return (
-        *(node.vcpus, node.memory_mb, node.local_gb, node.cpu_arch, node.resource_class),
+        *(node.name, node.vcpus, node.memory_mb, node.local_gb),
+        *(node.cpu_arch, node.resource_class),
         placement_class(node.resource_class) if node.resource_class else "",
         types.encode(sorted(node.traits)),
         types.encode(dict(node.stats)),
         node.in_use,
         node.available and not node.in_use,
+        node.cleaning and not node.in_use,
     )
 
 

@@ -143,9 +143,10 @@ class ComputeNodes(Part):
         :param uuids: of these nodes; ``None``: of all.
         :returns: how many were offered until now.
         """
-        offered = (_NODE.c.host == host, _NODE.c.available == sa.true())
+        may_be_free = sa.or_(_NODE.c.available == sa.true(), _NODE.c.cleaning == sa.true())
+        offered = (_NODE.c.host == host, may_be_free)
         which = [()] if uuids is None else [(_NODE.c.uuid.in_(s),) for s in chunks(sorted(uuids))]
-        values = {"available": False, "updated_at": self._transactions.now()}
+        values = {"available": False, "cleaning": False, "updated_at": self._transactions.now()}
 
         def work(connection: sa.Connection) -> int:
             return sum(

@@ -13,6 +13,7 @@ from oslo_config import cfg
 from ironic_virt.compute.db import schema
 from ironic_virt.compute.db.candidates import Candidates
 from ironic_virt.compute.db.compute_nodes import ComputeNodes
+from ironic_virt.compute.db.engine import is_missing, make_directory
 from ironic_virt.compute.db.flavors import Flavors
 from ironic_virt.compute.db.instance_outcomes import InstanceOutcomes
 from ironic_virt.compute.db.instance_requests import InstanceRequests
@@ -81,10 +82,16 @@ class Database:
         :raises DatabaseUnreachable: it can't be reached.
         :raises SchemaMismatch: its tables are another version's, or there are none.
         """
-        self._transactions.reach()
+        engine = self._transactions.engine
         if self._is_embedded if make is None else make:
+            if self._is_embedded:
+                make_directory(engine)
+            self._transactions.reach()
             self.is_new = schema.make(self._transactions)
+        elif is_missing(engine):
+            raise schema.mismatch(self._transactions, None)
         else:
+            self._transactions.reach()
             schema.check(self._transactions)
         return self
 

@@ -99,8 +99,6 @@ def make_engine(conf: cfg.ConfigOpts) -> sa.Engine:
     """
     url = connection_url(conf)
     options = conf[database.GROUP]
-    if database.is_embedded(conf) and url.database:
-        _make_directory(pathlib.Path(url.database).parent)
     backend = url.get_backend_name()
     _set_log_level(options.connection_debug)
     try:
@@ -169,7 +167,20 @@ def _missing_driver(url: sa.URL, error: Exception) -> str:
     return reason
 
 
-def _make_directory(directory: pathlib.Path) -> None:
+def is_missing(engine: sa.Engine) -> bool:
+    """Whether it is of an SQLite file that isn't there; connecting would make one."""
+    file = engine.url.database or ""
+    return engine.url.get_backend_name() == SQLITE and not (
+        file.startswith("file:") or pathlib.Path(file).exists()
+    )
+
+
+def make_directory(engine: sa.Engine) -> None:
+    """Make the directory of the embedded database's file.
+
+    :raises InvalidConfiguration: it can't be made.
+    """
+    directory = pathlib.Path(engine.url.database or "").parent
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as exc:

@@ -91,6 +91,7 @@ services = _table(
 compute_nodes = _table(
     "compute_nodes",
     _required("uuid", _UUID),
+    sa.Column("name", _NAME),
     _required("host", _NAME),
     _required("vcpus", sa.Integer),
     _required("memory_mb", sa.Integer),
@@ -103,6 +104,7 @@ compute_nodes = _table(
     _required("stats", types.LongText),
     _required("in_use", sa.Boolean),
     _required("available", sa.Boolean),
+    _required("cleaning", sa.Boolean),
     sa.Column("instance_uuid", _UUID),
     sa.UniqueConstraint("uuid", name="uniq_compute_nodes_uuid"),
     sa.UniqueConstraint("instance_uuid", name="uniq_compute_nodes_instance_uuid"),

@@ -60,6 +60,8 @@ class NodeReport:
 
     :param in_use: an instance has the node in Ironic.
     :param available: Ironic could deploy on it now; without effect if ``in_use``.
+    :param name: Ironic's own name of it.
+    :param cleaning: Ironic cleans it after its last instance.
     """
 
     uuid: str
@@ -72,16 +74,21 @@ class NodeReport:
     stats: Mapping[str, str] = dataclasses.field(default_factory=dict, hash=False)
     in_use: bool = False
     available: bool = True
+    name: str | None = None
+    cleaning: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ComputeNode:
     """An Ironic node as of its service's last refresh; sizes are 0 if not known.
 
+    :param name: Ironic's own name of it.
+    :param cleaning: Ironic cleans it after its last instance, or is about to.
     :param instance_uuid: the instance that has claimed it.
     """
 
     uuid: str
+    name: str | None
     host: str
     vcpus: int
     memory_mb: int
@@ -92,6 +99,7 @@ class ComputeNode:
     stats: Mapping[str, str] = dataclasses.field(hash=False)
     in_use: bool
     available: bool
+    cleaning: bool
     instance_uuid: str | None
     created_at: datetime.datetime
     updated_at: datetime.datetime | None

@@ -53,14 +53,19 @@ def check(transactions: Transactions) -> None:
     :raises DatabaseUnreachable: it can't be asked.
     """
     found = version(transactions)
+    if found != VERSION:
+        raise mismatch(transactions, found)
+
+
+def mismatch(transactions: Transactions, found: int | None) -> errors.SchemaMismatch:
+    """The error about tables of another version, or ``None``, and what to do."""
     if found is None:
         advice = "start 'ironic-virt-compute', which makes them"
     elif found > VERSION:
         advice = "that is of a newer version; upgrade this package"
     else:
         advice = "use an empty database, and take the servers over with 'ironic-virt server adopt'"
-    if found != VERSION:
-        raise errors.SchemaMismatch(transactions.url, found, VERSION, advice)
+    return errors.SchemaMismatch(transactions.url, found, VERSION, advice)
 
 
 def make(transactions: Transactions) -> bool:

@@ -41,6 +41,7 @@ from ironic_virt.compute.errors import (
     ServiceSuperseded,
     one_line,
 )
+from ironic_virt.compute.states import TaskState
 from ironic_virt.compute.tracker import Tracker
 from ironic_virt.driver.loading import load_compute_driver
 
@@ -52,6 +53,9 @@ LOG = logging.getLogger(__name__)
 
 CANCEL_SECONDS = 5.0
 """How long tasks may take to end when the service stops."""
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 15.0
+"""Seconds between the looks at nodes that instances have left, while Ironic cleans them."""
 
 
 def _threads(size: int) -> concurrent.futures.Executor:
@@ -125,14 +129,13 @@ class Service:
             clock=clock,
         )
         self._wait_until = 0.0
+        self._pause = _FIRST_PAUSE
         self._on_fatal = on_fatal
         self._on_round = on_round
         self._loops = {
             "report": self._loop("report", self.report, lambda: conf.report_interval),
             "tasks": self._loop("tasks", self.look, lambda: conf.compute.task_interval),
-            "refresh": self._loop(
-                "refresh", self.refresh, lambda: conf.compute.resource_refresh_interval
-            ),
+            "refresh": self._loop("refresh", self.refresh, self._until_refresh),
             "power": self._loop(
                 "power-sync", self.sync_power, lambda: conf.compute.power_sync_interval
             ),
@@ -150,6 +153,8 @@ class Service:
         """
         self.driver.init_host(self.host)
         former = self._registered()
+        if former is None:
+            self._try_credentials()
         self._reported_at = self._clock()
         service = self._db.services.register(
             self.host,
@@ -166,6 +171,16 @@ class Service:
             *(self.host, self._version, self.incarnation),
             f"; it is disabled ({service.disabled_reason})" if service.disabled else "",
         )
+
+    def _try_credentials(self) -> None:
+        """List the nodes once before the first start, so that nobody reads that it is up."""
+        try:
+            self.driver.get_available_nodes(refresh=True)
+        except exceptions.IronicUnauthorized as error:
+            raise exceptions.InvalidConfiguration("[ironic]", one_line(error)) from error
+        except exceptions.IronicError as error:
+            # Whoever asks for the nodes says this aloud, and asks again.
+            LOG.debug("The nodes were not listed: %s", error)
 
     def start(self) -> None:
         """Begin with everything, in threads of their own."""
@@ -278,6 +293,15 @@ class Service:
                 # Whoever asks for the nodes says this aloud, and once.
                 LOG.debug("The nodes' records were not refreshed: %s", error)
 
+    def _until_refresh(self) -> float:
+        """Seconds to the next refresh: soon, and then later and later, if a node comes back."""
+        usual = float(self._conf.compute.resource_refresh_interval)
+        if not self._tracker.awaits_nodes:
+            self._pause = _FIRST_PAUSE
+            return usual
+        pause, self._pause = self._pause, min(2 * self._pause, _LONGEST_PAUSE)
+        return min(pause, usual) if usual else pause
+
     def troubles(self) -> list[str]:
         """What keeps this service from its work, a sentence each; nothing is asked for that."""
         found = []
@@ -319,4 +343,7 @@ class Service:
     def _task_ended(self, instance: records.Instance) -> None:
         self._virtapi.forget_progress(instance.uuid)
         if instance.node is not None:
-            self._tracker.forget(instance.node)
+            given_back = instance.task_state == TaskState.DELETING
+            self._tracker.forget(instance.node, given_back=given_back)
+            if given_back:
+                self._loops["refresh"].wake()

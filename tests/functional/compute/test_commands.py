@@ -512,14 +512,31 @@ def test_without_the_extra_a_command_says_what_to_install(embedded: Path, missin
     assert "pip install '.[compute]'" in result.err
 
 
-def test_the_embedded_database_is_made_by_itself(
+def test_only_who_writes_makes_the_embedded_database(
     run: Commands, embedded: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("IRONIC_VIRT_CONFIG_FILE", str(embedded))
-    made = f"Made a new database: sqlite:///{tmp_path / 'state' / 'ironic-virt.sqlite'}\n"
-    for told in (made, ""):
-        result = run("server", "list", "-f", "json")
-        assert (result.code, result.json, result.err) == (0, [], told)
+    file = tmp_path / "state" / "ironic-virt.sqlite"
+    refused = run("server", "list")
+    assert (refused.code, refused.out) == (2, "")
+    assert f"The database sqlite:///{file} has no tables" in refused.err
+    assert f"(read: {embedded})" in refused.err
+    assert not file.parent.exists()
+    made = f"Made a new database: sqlite:///{file}\n"
+    for name, told in (("gold", made), ("silver", "")):
+        assert run("flavor", "create", name, "--resource-class", name).err == told
+    assert len(run.json("flavor", "list")) == 2
+
+
+def test_a_relative_state_path_begins_at_the_file_that_names_it(
+    run: Commands, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "etc").mkdir()
+    file = tmp_path / "etc" / "a.conf"
+    file.write_text("[DEFAULT]\nstate_path = state\n")
+    monkeypatch.setenv("IRONIC_VIRT_CONFIG_FILE", str(file))
+    assert run("flavor", "create", "gold", "--resource-class", "gold").code == 0
+    assert (tmp_path / "etc" / "state" / "ironic-virt.sqlite").exists()
 
 
 # -- pools --------------------------------------------------------------------

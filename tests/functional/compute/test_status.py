@@ -37,6 +37,7 @@ def test_what_the_host_is_told(
     assert found == code, results
     assert words in upgrade_checks.said(results, check)
     assert results["Database"] == ""
+    assert sorted(tmp_path.iterdir()) == [path], "nothing is left behind"
 
 
 def test_records_of_another_version_are_not_ready(

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from typing import Any
 
@@ -11,10 +12,13 @@ import pytest
 
 from ironic_virt import exceptions
 from ironic_virt.compute import tracker
+from ironic_virt.compute.db import records
 from ironic_virt.compute.states import TaskState
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.compute.conftest import SetStage
-from tests.unit.compute.service_stage import GOLD, ServiceStage
+from tests.unit.compute.service_stage import FLAVOR, GOLD, IMAGE, ServiceStage, new_uuid
+
+WANTED = records.NewInstance(uuid="", flavor=FLAVOR, image=IMAGE, display_name="web")
 
 
 @pytest.fixture
@@ -309,3 +313,61 @@ def test_without_a_limit_nodes_are_offered_however_old_the_list_is(
     stage = set_stage(ironic={"inventory_max_age": 0}).begin()
     away(stage, 7200)
     assert all(stage.db.compute_nodes.get(node).available for node in nodes)
+
+
+def test_a_node_that_was_given_back_is_found_soon_after_it_is_clean(
+    set_stage: SetStage, fake: FakeIronic
+) -> None:
+    """The script that everybody writes first: delete and create, twenty times on one node."""
+    fake.add_node(resource_class="gold")
+    stage = set_stage().begin()
+    for _ in range(20):
+        uuid = stage.build()
+        assert stage.state(uuid) == ("active", None)
+        stage.do(uuid, TaskState.DELETING)
+        began, pauses = fake.clock.now(), []
+        stage.service.refresh()
+        while not stage.db.compute_nodes.get(stage.nodes[0]).available:
+            with pytest.raises(exceptions.NoValidHost) as caught:
+                stage.requests.create(dataclasses.replace(WANTED, uuid=new_uuid()))
+            assert caught.value.cleaning == 1
+            assert str(caught.value).endswith("none of 1 node is free; 1 node is being cleaned")
+            pauses.append(stage.service._until_refresh())
+            fake.advance(pauses[-1])
+            stage.service.report()
+            stage.service.refresh()
+        assert pauses == [0.5, 1, 2, 4, 8, 15]
+        assert fake.clock.now() - began < 31
+        assert stage.service._until_refresh() == stage.conf.compute.resource_refresh_interval
+
+
+def test_a_list_from_before_the_delete_does_not_end_the_looks_at_its_node(
+    stage: ServiceStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uuid = stage.build()
+    real = stage.service.driver.get_available_nodes
+
+    def get_available_nodes(refresh: bool) -> list[str]:
+        names = real(refresh)
+        monkeypatch.undo()
+        stage.do(uuid, TaskState.DELETING)
+        return names
+
+    monkeypatch.setattr(stage.service.driver, "get_available_nodes", get_available_nodes)
+    stage.service.refresh()
+    assert stage.service._until_refresh() == 0.5
+
+
+def test_credentials_that_ironic_refuses_end_the_first_start_and_no_later_one(
+    set_stage: SetStage, fake: FakeIronic
+) -> None:
+    fake.add_node(resource_class="gold")
+    stage = set_stage()
+    fake.faults.status(401, "GET", "/nodes", count=None)
+    with pytest.raises(exceptions.InvalidConfiguration, match=r"\[ironic\].*HTTP 401"):
+        stage.service.prepare()
+    assert stage.db.services.list() == []
+    fake.faults.clear()
+    stage.service.prepare()
+    fake.faults.status(401, "GET", "/nodes", count=None)
+    stage.service.prepare()
