@@ -62,6 +62,7 @@ class Shell(app.App):
     """Whether commands find something, which has exit codes of its own."""
     REFUSED: int = ExitCode.REFUSED
     """The exit code of a command line that is wrong."""
+    _tells_of_interrupts = False
 
     def __init__(self) -> None:
         super().__init__(
@@ -181,7 +182,7 @@ class Shell(app.App):
                 return self.REFUSED
         with arguments.complaining(argv, self.REFUSED):
             code = super().run(argv)
-        if code == ExitCode.INTERRUPTED:
+        if code == ExitCode.INTERRUPTED and not self._tells_of_interrupts:
             self.stderr.write(f"{self.NAME}: interrupted\n")
         return code
 
@@ -195,6 +196,7 @@ class Shell(app.App):
         except ValueError:
             return self._unknown_command(argv)
         command = factory(self, self.options, cmd_name=name)
+        self._tells_of_interrupts = getattr(command, "tells_of_interrupts", False)
         parser = command.get_parser(f"{self.NAME} {name}")
         parsed = parser.parse_args(rest)
         try:

@@ -30,6 +30,7 @@ from ironic_virt.compute.errors import (
     NoSuchInstance,
     RequestTimeout,
 )
+from ironic_virt.compute.obstacles import explained
 from ironic_virt.compute.verbs import BY_NAME, CREATE, DELETE, LONGEST_NAME, check_port
 from ironic_virt.request.spec import RequestSpec
 from ironic_virt.scheduler.candidates import CandidateSource, ComputeNodeLike, RecordList
@@ -41,8 +42,6 @@ LARGEST_USER_DATA = 64 * 1024
 # The first look comes soon, since many requests end at once; later ones cost the records less.
 _FIRST_LOOK_SECONDS = 0.1
 _LOOK_SECONDS = 0.5
-
-_MOST_NAMED = 4
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -141,7 +140,7 @@ class Requests:
             else:
                 requests = self._create_several(scheduler, source, spec, wanted, least, most)
         except exceptions.NoValidHost as nowhere:
-            raise self._explained(nowhere, spec, wanted.requested_node) from None
+            raise explained(self._db, nowhere, spec, wanted.requested_node) from None
         self._wake()
         return requests
 
@@ -231,27 +230,6 @@ class Requests:
             return node
 
     # -- within ---------------------------------------------------------------
-
-    def _explained(
-        self, nowhere: exceptions.NoValidHost, spec: RequestSpec, node: str | None
-    ) -> exceptions.NoValidHost:
-        """The same with what keeps nodes that would do from being free."""
-        up = set(self._db.services.up())
-        services = self._db.services.list()
-        obstacles = [
-            f"compute service {one.host} is {'disabled' if one.host in up else 'down'}"
-            for one in services
-            if one.disabled or one.host not in up
-        ]
-        if not up:
-            obstacles = ["no compute service is up"]
-        elif len(obstacles) > _MOST_NAMED:
-            obstacles = [f"{len(obstacles)} compute services are down or disabled"]
-        cleaning = self._db.candidates.cleaning(spec.resource_classes, node)
-        if cleaning:
-            nodes = "1 node is" if cleaning == 1 else f"{cleaning} nodes are"
-            obstacles.append(f"{nodes} being cleaned")
-        return nowhere.because(obstacles, cleaning)
 
     def _each(self, wanted: records.NewInstance, count: int) -> Iterator[records.NewInstance]:
         """So many instances, made when their turn comes: there may be far fewer nodes."""

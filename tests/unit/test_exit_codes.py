@@ -17,7 +17,7 @@ PAGE = pathlib.Path(__file__).parents[2] / "doc" / "source" / "user" / "commands
 
 
 def test_the_documentation_has_all() -> None:
-    rows = "".join(f"   * - {code:d}\n     - {code.meaning}\n" for code in ExitCode)
+    rows = "".join(f"   {code:<5d}  {code.meaning}\n" for code in ExitCode)
     assert PAGE.read_text().count(rows) == 1
 
 
@@ -57,7 +57,7 @@ def test_the_help_of_the_fleet_tools_has_theirs(capsys: pytest.CaptureFixture[st
         (fake_ironic, "--nods 3", "--nodes"),
         (fault_proxy, "--tarjet x", "--target"),
         (fleet, "check --fx", "--fix"),
-        (manage, "db purge --bfore 2026-01-01", "--before"),
+        (manage, "ironic-compute-node-move --servce a", "--service"),
         (shell, "server create --flavr gold web", "--flavor"),
         (shell, "--debg", "--debug"),
         (status, "upgrade check --confg-file x", "--config-file"),

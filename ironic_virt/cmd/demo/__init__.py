@@ -34,6 +34,7 @@ class Demo(Command):
     is gone again, also when it is interrupted.
     """
 
+    tells_of_interrupts = True
     epilog = """\
 examples:
   ironic-virt demo                            in a quarter of a minute

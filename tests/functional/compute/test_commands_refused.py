@@ -220,7 +220,7 @@ def test_wrong_input_is_refused(
     [
         ("[database]\nconnection = nonsense\n", "[database] connection: this is no URL"),
         ("[database]\nconnection = oracle://x/y\n", "'oracle' is not supported"),
-        ("[database]\nconnection = sqlite:////none/at/all\n", "can't be used: unable to open"),
+        ("[database]\nconnection = sqlite:////none/at/all\n", "////none/at/all has no tables"),
         (
             "[database]\nconnection = sqlite:///{here}/empty\n",
             "start 'ironic-virt-compute'",
@@ -240,8 +240,6 @@ def test_a_wrong_file_is_one_line(
     connection = run.config.read_text() if "[database]" not in text else ""
     config.write_text(connection + text.format(here=tmp_path))
     result = run(*f"--config-file {config} {NEW} {IMAGE} web".split())
-    # A database that can't be opened is no wrong configuration.
-    is_wrong = result.err.startswith("Invalid configuration: ")
-    assert (result.code, result.out) == (2 if is_wrong else 1, "")
+    assert (result.code, result.out) == (2, "")
     assert complaint in result.err
     assert result.err.count("\n") == 1

@@ -47,8 +47,7 @@ def command(
 @pytest.fixture
 def records(command: Commands, config: Path) -> Iterator[Database]:
     """Two services, ``old`` forced down and ``new`` up."""
-    command.ok("db", "sync")
-    db = Database(options.load([str(config)]), patient=False).open()
+    db = Database(options.load([str(config)]), patient=False).open(make=True)
     stage.register(db, "old")
     stage.register(db, "new")
     db.services.update("old", forced_down=True)
@@ -69,7 +68,7 @@ def nodes(ironic: FakeIronicServer, records: Database, count: int, **fields: str
 
 def test_without_tables_a_command_says_what_makes_them(command: Commands) -> None:
     result = command(MOVE, STRANGER, "--service", "new")
-    assert result.code == 1
+    assert result.code == 2
     assert "start 'ironic-virt-compute', which makes them" in result.err
     assert result.err.count("\n") == 1
 

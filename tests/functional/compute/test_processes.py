@@ -75,7 +75,7 @@ def test_sigterm_leaves_what_waits_for_ironic_to_the_next_process(
     ironic_clock.go_on()
     for uuid in (waiting, too_late):
         wait_until(db, uuid, "active")
-        assert db.instances.get(uuid).fault is None
+        assert instance_of(db, uuid).fault is None
     assert deployments(server) == nodes
 
 
@@ -134,7 +134,7 @@ def test_a_power_cut_in_mid_rescue_unrescue_or_delete_costs_nothing_but_time(
         for entry in server.fake.requests.matching("PUT", "/states/provision$")
         if entry.body["target"] == "rescue"
     } == {PASSWORD}
-    assert db.instances.get(uuid).fault is None
+    assert instance_of(db, uuid).fault is None
     assert PASSWORD not in service.text()
     wait_for("the node to be free", lambda: db.compute_nodes.get(nodes[0]).available)
 
@@ -206,7 +206,7 @@ def test_a_delete_during_the_build_ends_the_build(
     wait_until(db, uuid, "deleted")
     wait_for("the node to be free", lambda: db.compute_nodes.get(nodes[0]).available)
     assert server.fake.node(nodes[0])["instance_uuid"] is None
-    assert db.instances.get(uuid).fault is None
+    assert instance_of(db, uuid).fault is None
 
 
 def test_sighup_changes_the_conductor_group_without_a_restart_once_the_file_can_be_used(

@@ -90,7 +90,7 @@ def test_the_embedded_database_is_made_and_is_its_owner_s_alone(
 def test_a_state_path_that_can_t_be_made_is_named(load: Load, tmp_path: pathlib.Path) -> None:
     (tmp_path / "state").write_text("a file")
     with pytest.raises(exceptions.InvalidConfiguration, match=r"state_path.*state can't be made"):
-        Database(load())
+        Database(load()).open()
 
 
 def test_a_process_that_was_forked_makes_connections_of_its_own(
@@ -115,6 +115,7 @@ def test_a_file_is_written_through_unless_told_otherwise(
     load: Load, value: str, synchronous: int
 ) -> None:
     engine = engines.make_engine(load(None, f"sqlite_synchronous = {value}"))
+    engines.make_directory(engine)
     with engine.connect() as connection:
         assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == synchronous
 

@@ -312,6 +312,9 @@ class Hanging:
     def let_go(self) -> None:
         pass
 
+    def get_available_nodes(self, refresh: bool) -> list[str]:
+        return []
+
     def picks_nodes(self) -> bool:
         return False
 
