@@ -30,10 +30,13 @@ from concurrent import futures
 from typing import Any
 
 from oslo_config import cfg
+from oslo_log import log as logging
 
 from ironic_virt import exceptions, logs
 from ironic_virt.standby.lease import Lease
 from ironic_virt.standby.timing import Timing
+
+LOG = logging.getLogger(__name__)
 
 OPTION = "[ironic] standby_backend_url"
 
@@ -127,12 +130,15 @@ class ToozLock:
                 # One that could not be started can't be started again.
                 self._coordinator = self._made()
                 self._coordinator.start()
+                self._check_replicas()
                 self._started = True
             self._lock = self._coordinator.get_lock(_name(host))
             if self._scheme in _ETCD and self._tokens_in_etcd():
                 # To try costs etcd two writes.
                 return False
             return bool(self._lock.acquire(blocking=False))
+        except exceptions.InvalidConfiguration:
+            raise
         except Exception as exc:
             raise _failed(exc) from exc
 
@@ -179,6 +185,36 @@ class ToozLock:
         except Exception as exc:
             raise _failed(exc) from exc
         return left if left > 0 else None
+
+    def _check_replicas(self) -> None:
+        """Refuse a Redis whose primary would renew locks for too long after a failover."""
+        if self._scheme != "redis":
+            return
+        client, limit = self._coordinator._client, self._timing.longest_lag
+        try:
+            settings = client.config_get("min-replicas-*")
+            fewest = int(settings["min-replicas-to-write"])
+            lag = int(settings["min-replicas-max-lag"])
+            has_replicas = bool(
+                client.info("replication")["connected_slaves"] or "sentinel" in self._url
+            )
+        except Exception as exc:
+            LOG.warning(
+                "[lease-replicas-unknown] Redis does not show its settings (%s). If it has "
+                "replicas, min-replicas-to-write must be at least 1, and min-replicas-max-lag at "
+                "most %d",
+                *(logs.one_line(str(exc)), limit),
+            )
+            return
+        if (has_replicas and not fewest) or (fewest and not 0 < lag <= limit):
+            raise exceptions.InvalidConfiguration(
+                OPTION,
+                f"Redis has replicas, min-replicas-to-write {fewest} and min-replicas-max-lag "
+                f"{lag}: after a failover two processes could be active. With standby_ttl as it "
+                f"is, set them to at least 1, and to 1 to {limit}"
+                if limit > 0
+                else "Redis has replicas, which needs a standby_ttl of at least 7",
+            )
 
     def _seconds_in_etcd(self, lock: Any) -> float:
         from etcd3gw.lease import Lease as LeaseOfEtcd

@@ -12,6 +12,8 @@ between the two is for changes that are on their way.
   yet.  The former holder then learns of it only with its next renewal.  So the next
   holder waits (``settle``) until the former one can't have been allowed to send anything for as
   long as the margin.  For the same time to take over, the lock lives half as long.
+* A primary of Redis that has lost its replicas goes on renewing locks for
+  ``min-replicas-max-lag``, while a replica that has become the primary gives them to others.
 
 Pure.
 """
@@ -46,6 +48,15 @@ class Timing:
     def margin(self) -> float:
         """Between the last change that may be sent and the first one of the next holder."""
         return self.lock - self.valid
+
+    @property
+    def longest_lag(self) -> int:
+        """The largest ``min-replicas-max-lag`` of Redis with which two processes stay apart.
+
+        The replica has got the last renewal, of up to ``renew`` ago.  Redis counts in whole
+        seconds, and looks once a second.
+        """
+        return math.floor(self.settle - self.renew) - 2
 
     @classmethod
     def of(cls, scheme: str, ttl: int) -> Timing:

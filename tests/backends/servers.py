@@ -25,15 +25,16 @@ class Backend:
     """One server.
 
     :ivar url: as tooz wants it.
+    :param more: further options of the program, by their names with underscores.
     """
 
-    def __init__(self, kind: str, program: str) -> None:
-        self._port, peers = free_port(), free_port()
+    def __init__(self, kind: str, program: str, **more: str) -> None:
+        self.port, peers = free_port(), free_port()
         self._directory = Path(tempfile.mkdtemp(prefix=f"ironic-virt-{kind}-"))
-        here, there = (f"http://127.0.0.1:{port}" for port in (self._port, peers))
+        here, there = (f"http://127.0.0.1:{port}" for port in (self.port, peers))
         if kind == "redis":
-            self.url = f"redis://127.0.0.1:{self._port}"
-            options = {"port": str(self._port), "bind": "127.0.0.1", "save": ""}
+            self.url = f"redis://127.0.0.1:{self.port}"
+            options = {"port": str(self.port), "bind": "127.0.0.1", "save": ""}
         else:
             self.url = f"etcd3+{here}"
             options = {
@@ -45,8 +46,8 @@ class Backend:
                 "initial-cluster": f"default={there}",
             }
         self._command = [program]
-        for name, value in options.items():
-            self._command += [f"--{name}", value]
+        for name, value in {**options, **more}.items():
+            self._command += [f"--{name.replace('_', '-')}", *value.split(" ")]
         self.start()
 
     def start(self) -> None:
@@ -55,7 +56,7 @@ class Backend:
             self._command, directory=self._directory, log=self._directory / "log"
         )
         deadline = time.monotonic() + _SECONDS
-        while not listens(self._port):
+        while not listens(self.port):
             assert time.monotonic() < deadline, self._process.log_tail()
             time.sleep(0.05)
 
@@ -70,12 +71,12 @@ class Backend:
 
 
 @contextlib.contextmanager
-def backend(kind: str) -> Iterator[Backend]:
+def backend(kind: str, **more: str) -> Iterator[Backend]:
     """A server of a kind; the test is skipped where its program is not installed."""
     program = shutil.which(_PROGRAMS[kind])
     if program is None:
         pytest.skip(f"{_PROGRAMS[kind]} is not installed")
-    made = Backend(kind, program)
+    made = Backend(kind, program, **more)
     try:
         yield made
     finally:

@@ -64,6 +64,16 @@ def test_a_standby_takes_over_after_about_the_ttl_and_a_margin(scheme: str, ttl:
     assert timing.renew < timing.valid / 3
 
 
+@pytest.mark.parametrize("ttl", [7, 8, 10, 15, 30, 60])
+def test_a_primary_that_was_cut_off_ends_before_the_next_holder_begins(ttl: int) -> None:
+    """The replica has got no renewal for as long as one may take."""
+    timing = Timing.of("redis", ttl)
+    last_change = timing.longest_lag + 2 + timing.valid
+    next_change = timing.lock - timing.renew + timing.settle
+    assert timing.longest_lag >= 1
+    assert next_change - last_change >= timing.margin - 1e-9
+
+
 def test_without_the_option_nothing_of_it_is_loaded() -> None:
     script = """
 import sys, threading
