@@ -9,7 +9,9 @@ is asked before each change that is sent.
 
 A lease that was lost is lost for good: the process exits at once with
 :attr:`.ExitCode.LEASE_LOST`, by ``os._exit``, since nothing else ends waits and threads of
-others for sure.  Whoever supervises it starts it again, and it waits as any other standby.
+others for sure.  The log gets a second for that, and may block.  Until then a thread that is
+about to send a change comes to a halt: an error would end its action, and its server in ERROR.
+Whoever supervises the process starts it again, and it waits as any other standby.
 
 Time is that of ``CLOCK_BOOTTIME``, which also goes on while a process is stopped or a host is
 suspended.
@@ -40,6 +42,8 @@ LOOK_SECONDS = 1.0
 TELL_SECONDS = 300.0
 """Between two lines of the log of a process that waits."""
 
+LAST_WORDS_SECONDS = 1.0
+"""For the log of a process that ends."""
 
 RELEASE_SECONDS = 3.0
 """For giving the lease back; otherwise it expires."""
@@ -98,6 +102,7 @@ class Lease:
         self._halt = halt
         self._host = ""
         self._over = ""
+        self._is_lost = False
         self._renewed_at: float | None = None
         self._settled_at = 0.0
         self.was_standby = False
@@ -121,7 +126,7 @@ class Lease:
         return None if renewed_at is None else self._clock() - renewed_at
 
     def may_change(self) -> float:
-        """Return if a change may be sent now; else the process ends.
+        """Return if a change may be sent now; else the process ends, and this does not return.
 
         :returns: seconds after which another process may send changes.
         :raises LeaseLost: the lease was given back, or this process is no holder yet.
@@ -131,6 +136,8 @@ class Lease:
             return left + self._timing.margin
         if left <= 0 and self._renewed_at is not None:
             self._lose(_TOO_LATE)
+            if self._is_lost:
+                self._halt()
         raise exceptions.LeaseLost(self._over or "this process does not hold it yet")
 
     @contextlib.contextmanager
@@ -286,14 +293,21 @@ class Lease:
         with self._mutex:
             if self._over:
                 return
-            self._over = why
+            self._over, self._is_lost = why, True
         self._stopped.set()
+        last_words = threading.Thread(target=self._tell_loss, args=(why,), daemon=True)
+        # Without a further thread there are none.
+        with contextlib.suppress(RuntimeError):
+            last_words.start()
+            last_words.join(LAST_WORDS_SECONDS)
+        self._leave(ExitCode.LEASE_LOST)
+
+    def _tell_loss(self, why: str) -> None:
         LOG.error(
             "[lease-lost] The lease of %s is lost: %s. Nothing more is sent to Ironic, and this "
             "process ends with exit code %d; started again, it is a standby",
             *(self._host, why, ExitCode.LEASE_LOST),
         )
-        self._leave(ExitCode.LEASE_LOST)
 
     # -- the backend ----------------------------------------------------------
 

@@ -4,7 +4,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
+import os
 import random
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -52,9 +57,18 @@ class Process:
         self.backend = backend
         self.slow = 0.0
         self.exits: list[int] = []
+        self.halts = 0
         self.lease = Lease(
-            self, backend.timing, clock=backend, leave=self.exits.append, sleep=backend.sleep
+            self,
+            backend.timing,
+            clock=backend,
+            leave=self.exits.append,
+            sleep=backend.sleep,
+            halt=self.halt,
         )
+
+    def halt(self) -> None:
+        self.halts += 1
 
     def acquire(self, host: str) -> bool:
         held = self.backend.of(self.backend.holder)
@@ -108,6 +122,58 @@ def test_a_process_that_was_stopped_changes_nothing_and_ends(timing: Timing) -> 
     process.lease.watch()
     assert not process.may_change()
     assert process.exits == [ExitCode.LEASE_LOST], "once, and for good"
+    assert process.halts == 2, "no action gets an error"
+
+
+def test_a_process_ends_although_its_log_is_blocked(monkeypatch: pytest.MonkeyPatch) -> None:
+    unblocked = threading.Event()
+
+    class Blocked(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            unblocked.wait()
+
+    handler = Blocked()
+    logging.getLogger(lease.__name__).addHandler(handler)
+    monkeypatch.setattr(lease, "LAST_WORDS_SECONDS", 0.01)
+    try:
+        backend = Backend(ETCD)
+        process = active(backend)
+        backend.now += 2 * 15
+        process.lease.watch()
+        assert process.exits == [ExitCode.LEASE_LOST]
+    finally:
+        unblocked.set()
+        logging.getLogger(lease.__name__).removeHandler(handler)
+
+
+def test_the_program_ends_while_nobody_reads_its_standard_error() -> None:
+    script = """
+import logging
+from ironic_virt.standby import Lease, Timing
+logging.basicConfig(level="INFO")
+class Lock:
+    acquire = renew = lambda self, *_: True
+now = 0.0
+lease = Lease(Lock(), Timing.of("etcd3+http", 15), clock=lambda: now)
+assert lease.take("compute1")
+now += 30
+lease.may_change()
+"""
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(writing, bytes(65536))
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(writing, b"0")
+    os.set_blocking(writing, True)
+    try:
+        done = subprocess.run([sys.executable, "-c", script], stderr=writing, timeout=60)
+        assert done.returncode == ExitCode.LEASE_LOST
+    finally:
+        os.close(reading)
+        os.close(writing)
 
 
 def test_a_renewal_whose_answer_comes_too_late_does_not_count() -> None:
