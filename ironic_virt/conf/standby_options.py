@@ -15,9 +15,15 @@ OPTIONS = [
         secret=True,
         help="""
 Where the processes of this host name agree on which of them is active, as a
-URL of tooz: ``etcd3+http://etcd1:2379``, ``redis://:password@redis1:6379``, or
-``file:///directory`` for several processes on one host. Unset: there is no
-standby, and nothing is loaded for it.
+URL of tooz: ``etcd3+http://etcd1:2379,etcd2:2379,etcd3:2379``,
+``redis://:password@redis1:6379``, or ``file:///directory`` for several
+processes on one host. Unset: there is no standby, and nothing is loaded for
+it.
+
+For etcd, name all members. A user and a password may precede them
+(``etcd3+https://user:password@etcd1:2379,...``), with special characters
+quoted as in any URL. The files for TLS follow:
+``?ca_cert=/etc/etcd/ca.pem&cert_cert=/etc/etcd/nova.pem&cert_key=/etc/etcd/nova.key``.
 
 Any number of processes with the same ``[DEFAULT] host`` may then be started.
 One is active; the others wait before they do anything, and the first to see

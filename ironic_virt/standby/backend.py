@@ -33,6 +33,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from ironic_virt import exceptions, logs
+from ironic_virt.standby.etcd import Members
 from ironic_virt.standby.lease import Lease
 from ironic_virt.standby.timing import Timing
 
@@ -101,21 +102,26 @@ class ToozLock:
             )
         self._url = url
         self._timing = timing
+        self._members = Members(url) if self._scheme in _ETCD else None
         self._coordinator = self._made()
         self._started = False
         self._lock: Any = None
 
     def _made(self) -> Any:
+        count = len(self._members) if self._members else 1
         member = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4()}"
         try:
             from tooz import coordination
 
-            return coordination.get_coordinator(
-                self._url,
+            made: Any = coordination.get_coordinator(
+                self._members.url if self._members else self._url,
                 member.encode(),
-                timeout=str(max(1, int(self._timing.valid / 2))),
+                timeout=str(max(1, int(self._timing.valid / 2 / count))),
                 lock_timeout=str(self._timing.lock),
             )
+            if self._members:
+                self._members.log_in(made.client)
+            return made
         except Exception as exc:
             raise exceptions.InvalidConfiguration(
                 OPTION,
@@ -133,21 +139,21 @@ class ToozLock:
                 self._check_replicas()
                 self._started = True
             self._lock = self._coordinator.get_lock(_name(host))
-            if self._scheme in _ETCD and self._tokens_in_etcd():
+            if self._members and self._tokens_in_etcd():
                 # To try costs etcd two writes.
                 return False
             return bool(self._lock.acquire(blocking=False))
         except exceptions.InvalidConfiguration:
             raise
         except Exception as exc:
-            raise _failed(exc) from exc
+            raise self._failed(exc) from exc
 
     def renew(self) -> bool:
         """See :class:`~ironic_virt.standby.lease.Lock`."""
         from tooz import coordination
 
         try:
-            if self._scheme in _ETCD:
+            if self._members:
                 # Neither name is public in tooz, and nothing else says whose the key is.
                 token = base64.b64decode(self._lock._uuid)
                 return bool(self._lock.heartbeat()) and token in self._tokens_in_etcd()
@@ -155,18 +161,18 @@ class ToozLock:
                 return bool(self._lock.acquired)
             return bool(self._lock.heartbeat())
         except coordination.ToozConnectionError as exc:
-            raise _failed(exc) from exc
+            raise self._failed(exc) from exc
         except Exception as exc:
             if self._is_not_ours():
                 return False
-            raise _failed(exc) from exc
+            raise self._failed(exc) from exc
 
     def release(self) -> None:
         """See :class:`~ironic_virt.standby.lease.Lock`."""
         try:
             self._lock.release()
         except Exception as exc:
-            raise _failed(exc) from exc
+            raise self._failed(exc) from exc
 
     def remaining(self, host: str) -> float | None:
         """How long the lock of a host name still lives, whichever process has it; takes nothing.
@@ -174,16 +180,20 @@ class ToozLock:
         :returns: seconds; ``None``: nobody has it.
         :raises StandbyBackendFailed: the backend gives no answer, or is a file, which has none.
         """
-        try:
-            if self._scheme in _ETCD:
-                left = self._seconds_in_etcd(self._coordinator.get_lock(_name(host)))
-            else:
-                self._coordinator.start()
-                name = self._coordinator.get_lock(_name(host)).name
-                left = self._coordinator._client.pttl(name) / 1000
-                self._coordinator.stop()
-        except Exception as exc:
-            raise _failed(exc) from exc
+        for others in reversed(range(len(self._members) if self._members else 1)):
+            try:
+                if self._members:
+                    left = self._seconds_in_etcd(self._coordinator.get_lock(_name(host)))
+                else:
+                    self._coordinator.start()
+                    name = self._coordinator.get_lock(_name(host)).name
+                    left = self._coordinator._client.pttl(name) / 1000
+                    self._coordinator.stop()
+                break
+            except Exception as exc:
+                error = self._failed(exc)
+                if not others:
+                    raise error from exc
         return left if left > 0 else None
 
     def _check_replicas(self) -> None:
@@ -231,17 +241,24 @@ class ToozLock:
 
     def _is_not_ours(self) -> bool:
         """Whether the backend itself says so."""
-        if self._scheme in _ETCD:
+        if self._members:
             return False
         try:
             return not self._lock.is_still_owner()
         except Exception:
             return False
 
+    def _failed(self, error: Exception) -> exceptions.StandbyBackendFailed:
+        """The error with the address that was asked; the next member is asked from now on."""
+        address = urllib.parse.urlsplit(self._url).netloc.rpartition("@")[2]
+        if self._members:
+            address = self._members.address
+            self._members.turn(self._coordinator.client)
+        # That of etcd says only "Bad Request" otherwise.
+        detail = getattr(error.__cause__ or error, "detail_text", None)
+        reason = logs.one_line(str(detail or error)) or type(error).__name__
+        return exceptions.StandbyBackendFailed(f"{address or self._scheme}: {reason}")
+
 
 def _name(host: str) -> bytes:
     return f"ironic-virt-{host.lower()}".encode()
-
-
-def _failed(error: Exception) -> exceptions.StandbyBackendFailed:
-    return exceptions.StandbyBackendFailed(logs.one_line(str(error)) or type(error).__name__)

@@ -25,7 +25,8 @@ class Backend:
     """One server.
 
     :ivar url: as tooz wants it.
-    :param more: further options of the program, by their names with underscores.
+    :param more: further options of the program, by their names with underscores; ``PORT`` in a
+        value is the server's.
     """
 
     def __init__(self, kind: str, program: str, **more: str) -> None:
@@ -47,7 +48,10 @@ class Backend:
             }
         self._command = [program]
         for name, value in {**options, **more}.items():
-            self._command += [f"--{name.replace('_', '-')}", *value.split(" ")]
+            self._command += [
+                f"--{name.replace('_', '-')}",
+                *value.replace("PORT", str(self.port)).split(" "),
+            ]
         self.start()
 
     def start(self) -> None:
