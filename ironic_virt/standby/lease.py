@@ -16,6 +16,9 @@ Whoever supervises the process starts it again, and it waits as any other standb
 Time is that of ``CLOCK_BOOTTIME``, which also goes on while a process is stopped or a host is
 suspended.
 
+The two threads are native ones also under eventlet, where one that blocks stops all others.  So
+what they share with others is protected by native locks, which are held for moments only.
+
 Thread-safe, but for :meth:`Lease.wait`, which is called once.
 """
 
@@ -23,10 +26,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Protocol
+from typing import Any, Protocol
 
 from oslo_log import log as logging
 
@@ -54,6 +58,14 @@ _TOO_LATE = "it could not be renewed in time"
 def boottime() -> float:
     """Seconds since the host was booted, suspended ones included."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def native_threading() -> Any:
+    """Python's own threading, also where eventlet has replaced it."""
+    patcher = sys.modules.get("eventlet.patcher")
+    if patcher is None or not patcher.is_monkey_patched("thread"):
+        return threading
+    return patcher.original("threading")
 
 
 class Lock(Protocol):
@@ -106,11 +118,13 @@ class Lease:
         self._renewed_at: float | None = None
         self._settled_at = 0.0
         self.was_standby = False
-        self._mutex = threading.Lock()
+        self._threading = native_threading()
+        self._mutex = self._threading.Lock()
+        self._backend = self._threading.Lock()
         self._handing_over = False
         self._under_way = 0
-        self._idle = threading.Condition(self._mutex)
-        self._stopped = threading.Event()
+        self._idle = self._threading.Condition(self._mutex)
+        self._stopped = self._threading.Event()
         self._in_trouble = False
 
     # -- what others read -----------------------------------------------------
@@ -195,7 +209,7 @@ class Lease:
                 LOG.info("Standby: waiting for the lease of %s", host)
             self._sleep(LOOK_SECONDS)
         for name, action in (("renew", self.renew_again), ("watch", self.watch)):
-            threading.Thread(target=action, name=f"ironic-virt-lease-{name}", daemon=True).start()
+            self._thread(action, f"ironic-virt-lease-{name}").start()
         while (left := self._settling()) > 0:
             waiting()
             self._sleep(min(left, LOOK_SECONDS))
@@ -231,7 +245,8 @@ class Lease:
         """Renew the lease once, or end the process."""
         began = self._clock()
         try:
-            ours = self._lock.renew()
+            with self._backend:
+                ours = self._lock.renew()
         except exceptions.StandbyBackendFailed as error:
             self._failed(
                 error, f"This process ends if it stays away for {max(self._left(), 0):.0f} s"
@@ -258,9 +273,14 @@ class Lease:
     def release(self) -> None:
         """Give the lease to the next process; called when nothing of this one sends any more."""
         # A backend that is away may be tried for minutes.
-        ending = threading.Thread(target=self._release, name="ironic-virt-lease-end", daemon=True)
+        ending = self._thread(self._release, "ironic-virt-lease-end")
         ending.start()
-        ending.join(RELEASE_SECONDS)
+        for _ in range(int(RELEASE_SECONDS / 0.1)):
+            ending.join(0.05)
+            if not ending.is_alive():
+                break
+            # Under eventlet, the requests that it waits for go on meanwhile.
+            self._sleep(0.05)
 
     def hand_over(self) -> None:
         """Give the lease to the next process, although actions of this one go on.
@@ -280,7 +300,8 @@ class Lease:
             self._over = "this process has given it back"
         self._stopped.set()
         try:
-            self._lock.release()
+            with self._backend:
+                self._lock.release()
             LOG.info("Gave the lease of %s back", self._host)
         except exceptions.StandbyBackendFailed as error:
             LOG.warning(
@@ -295,7 +316,7 @@ class Lease:
                 return
             self._over, self._is_lost = why, True
         self._stopped.set()
-        last_words = threading.Thread(target=self._tell_loss, args=(why,), daemon=True)
+        last_words = self._thread(lambda: self._tell_loss(why), "ironic-virt-lease-lost")
         # Without a further thread there are none.
         with contextlib.suppress(RuntimeError):
             last_words.start()
@@ -308,6 +329,9 @@ class Lease:
             "process ends with exit code %d; started again, it is a standby",
             *(self._host, why, ExitCode.LEASE_LOST),
         )
+
+    def _thread(self, action: Callable[[], object], name: str) -> Any:
+        return self._threading.Thread(target=action, name=name, daemon=True)
 
     # -- the backend ----------------------------------------------------------
 
