@@ -33,6 +33,18 @@ again. All processes must have the same value. Needs the packages of the extra
 ``standby``.
 """,
     ),
+    cfg.StrOpt(
+        "standby_namespace",
+        default="",
+        regex="[A-Za-z0-9_.-]*$",
+        help="""
+Keeps leases apart that are in one backend but of different clouds. Set it, to
+the name of the cloud for example, if another cloud that uses the same backend
+may have a compute service of the same host name: otherwise only one of the two
+is active. All processes of a host name must have the same value; with different
+ones, each would be active.
+""",
+    ),
     cfg.IntOpt(
         "standby_ttl",
         default=TTL,

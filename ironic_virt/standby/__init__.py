@@ -5,8 +5,9 @@
 Loaded only if ``[ironic] standby_backend_url`` is set.
 """
 
-from ironic_virt.standby.backend import ToozLock, age, from_conf
+from ironic_virt.standby.backend import Look, ToozLock, age, from_conf, look
 from ironic_virt.standby.lease import Lease
+from ironic_virt.standby.note import Note
 from ironic_virt.standby.timing import Timing
 
-__all__ = ["Lease", "Timing", "ToozLock", "age", "from_conf"]
+__all__ = ["Lease", "Look", "Note", "Timing", "ToozLock", "age", "from_conf", "look"]

@@ -27,7 +27,7 @@ import threading
 import urllib.parse
 import uuid
 from concurrent import futures
-from typing import Any
+from typing import Any, NamedTuple
 
 from oslo_config import cfg
 from oslo_log import log as logging
@@ -35,6 +35,7 @@ from oslo_log import log as logging
 from ironic_virt import exceptions, logs
 from ironic_virt.standby.etcd import Members
 from ironic_virt.standby.lease import Lease
+from ironic_virt.standby.note import Note, load
 from ironic_virt.standby.timing import Timing
 
 LOG = logging.getLogger(__name__)
@@ -56,43 +57,68 @@ def from_conf(conf: cfg.ConfigOpts) -> Lease:
     url = conf.ironic.standby_backend_url
     scheme = urllib.parse.urlsplit(url).scheme
     timing = Timing.of(scheme, conf.ironic.standby_ttl)
-    return Lease(ToozLock(url, timing), timing)
+    return Lease(ToozLock(url, timing, conf.ironic.standby_namespace), timing)
 
 
-def age(url: str, ttl: int, host: str, *, seconds: float = ANSWER_SECONDS) -> float | None:
-    """How long ago the lease of a host name was renewed, asked by a process without a part in it.
+class Look(NamedTuple):
+    """A lease, as a process without a part in it sees it.
+
+    :ivar age: seconds since it was renewed; ``None``: no process is active.
+    :ivar notes: what processes say of themselves, the active one first.  One that has ended says
+        it for some seconds more, and one of an older release says nothing.
+    """
+
+    age: float | None
+    notes: list[Note]
+
+
+def look(
+    url: str, ttl: int, host: str, namespace: str = "", *, seconds: float = ANSWER_SECONDS
+) -> Look:
+    """Look at the lease of a host name.
 
     :param ttl: ``[ironic] standby_ttl``.
+    :param namespace: ``[ironic] standby_namespace``.
     :param seconds: how long to wait for the answer; tooz may try a Redis for minutes.
-    :returns: seconds; ``None``: no process is active.
     :raises InvalidConfiguration: the backend can't hold a lease, or its packages are missing.
     :raises StandbyBackendFailed: it gives no answer, or is a file.
     """
     timing = Timing.of(urllib.parse.urlsplit(url).scheme, ttl)
-    asked = futures.Future[float | None]()
+    asked = futures.Future[Look]()
 
     def ask() -> None:
         try:
-            asked.set_result(ToozLock(url, timing).remaining(host))
+            lock = ToozLock(url, timing, namespace)
+            left = lock.remaining(host)
+            age = None if left is None else max(0.0, timing.lock - left)
+            asked.set_result(Look(age, lock.notes(host)))
+            lock.stop()
         except Exception as exc:
             asked.set_exception(exc)
 
     threading.Thread(target=ask, name="ironic-virt-lease-look", daemon=True).start()
     try:
-        left = asked.result(seconds)
+        return asked.result(seconds)
     except TimeoutError:
         raise exceptions.StandbyBackendFailed(f"no answer within {seconds:.0f} s") from None
-    return None if left is None else max(0.0, timing.lock - left)
+
+
+def age(url: str, ttl: int, host: str, *, seconds: float = ANSWER_SECONDS) -> float | None:
+    """See :attr:`Look.age`."""
+    return look(url, ttl, host, seconds=seconds).age
 
 
 class ToozLock:
     """See :class:`~ironic_virt.standby.lease.Lock`.
 
     :param url: tooz's; its ``timeout`` and ``lock_timeout`` are set here.
+    :param namespace: part of the names of locks; see ``[ironic] standby_namespace``.
     :raises InvalidConfiguration: as above.
     """
 
-    def __init__(self, url: str, timing: Timing) -> None:
+    def __init__(self, url: str, timing: Timing, namespace: str = "") -> None:
+        self._prefix = f"ironic-virt-{namespace}:" if namespace else "ironic-virt-"
+        self._member = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4()}"
         self._scheme = urllib.parse.urlsplit(url).scheme
         if self._scheme not in SCHEMES:
             raise exceptions.InvalidConfiguration(
@@ -109,13 +135,12 @@ class ToozLock:
 
     def _made(self) -> Any:
         count = len(self._members) if self._members else 1
-        member = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4()}"
         try:
             from tooz import coordination
 
             made: Any = coordination.get_coordinator(
                 self._members.url if self._members else self._url,
-                member.encode(),
+                self._member.encode(),
                 timeout=str(max(1, int(self._timing.valid / 2 / count))),
                 lock_timeout=str(self._timing.lock),
             )
@@ -138,7 +163,7 @@ class ToozLock:
                 self._coordinator.start()
                 self._check_replicas()
                 self._started = True
-            self._lock = self._coordinator.get_lock(_name(host))
+            self._lock = self._lock_of(host)
             if self._members and self._tokens_in_etcd():
                 # To try costs etcd two writes.
                 return False
@@ -183,12 +208,11 @@ class ToozLock:
         for others in reversed(range(len(self._members) if self._members else 1)):
             try:
                 if self._members:
-                    left = self._seconds_in_etcd(self._coordinator.get_lock(_name(host)))
+                    left = self._seconds_in_etcd(self._lock_of(host))
                 else:
                     self._coordinator.start()
-                    name = self._coordinator.get_lock(_name(host)).name
+                    name = self._lock_of(host).name
                     left = self._coordinator._client.pttl(name) / 1000
-                    self._coordinator.stop()
                 break
             except Exception as exc:
                 error = self._failed(exc)
@@ -226,6 +250,47 @@ class ToozLock:
                 else "Redis has replicas, which needs a standby_ttl of at least 7",
             )
 
+    def stop(self) -> None:
+        """After a look: close the connections."""
+        if not self._members:
+            self._coordinator.stop()
+
+    def write_note(self, host: str, note: Note, seconds: int) -> None:
+        """See :class:`~ironic_virt.standby.lease.Lock`; a file has none."""
+        try:
+            if self._members:
+                client = self._coordinator.client
+                client.put(
+                    self._note_prefix(host) + self._member, note.dump(), client.lease(seconds)
+                )
+            elif self._scheme == "redis":
+                name = self._note_prefix(host) + self._member
+                self._coordinator._client.set(name, note.dump(), ex=seconds)
+        except Exception as exc:
+            raise self._failed(exc) from exc
+
+    def notes(self, host: str) -> list[Note]:
+        """See :class:`~ironic_virt.standby.lease.Lock`."""
+        try:
+            if self._members:
+                found = self._coordinator.client.get_prefix(self._note_prefix(host))
+                return load(text for text, _ in found)
+            if self._scheme == "redis":
+                client = self._coordinator._client
+                names = list(client.scan_iter(match=f"{self._note_prefix(host)}*", count=1000))
+                return load(filter(None, client.mget(names))) if names else []
+        except Exception as exc:
+            raise self._failed(exc) from exc
+        return []
+
+    def _lock_of(self, host: str) -> Any:
+        return self._coordinator.get_lock(f"{self._prefix}{host.lower()}".encode())
+
+    def _note_prefix(self, host: str) -> str:
+        lock = self._lock_of(host)
+        name: bytes = lock._key if self._members else lock.name
+        return f"{name.decode()}/notes/"
+
     def _seconds_in_etcd(self, lock: Any) -> float:
         from etcd3gw.lease import Lease as LeaseOfEtcd
 
@@ -258,7 +323,3 @@ class ToozLock:
         detail = getattr(error.__cause__ or error, "detail_text", None)
         reason = logs.one_line(str(detail or error)) or type(error).__name__
         return exceptions.StandbyBackendFailed(f"{address or self._scheme}: {reason}")
-
-
-def _name(host: str) -> bytes:
-    return f"ironic-virt-{host.lower()}".encode()

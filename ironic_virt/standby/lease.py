@@ -36,6 +36,7 @@ from oslo_log import log as logging
 
 from ironic_virt import exceptions
 from ironic_virt.exit_codes import ExitCode
+from ironic_virt.standby.note import Note
 from ironic_virt.standby.timing import Timing
 
 LOG = logging.getLogger(__name__)
@@ -84,6 +85,12 @@ class Lock(Protocol):
     def release(self) -> None:
         """Give it to the next one."""
 
+    def write_note(self, host: str, note: Note, seconds: int) -> None:
+        """Keep what this process says of itself, for so many seconds."""
+
+    def notes(self, host: str) -> list[Note]:
+        """What processes of a host name say of themselves, the active one first."""
+
 
 class Lease:
     """One process's part in it.
@@ -126,6 +133,8 @@ class Lease:
         self._idle = self._threading.Condition(self._mutex)
         self._stopped = self._threading.Event()
         self._in_trouble = False
+        self._note = Note.of_this_process(active=False)
+        self._note_due = 0.0
 
     # -- what others read -----------------------------------------------------
 
@@ -204,9 +213,10 @@ class Lease:
         while not self.take(host):
             self.was_standby = True
             waiting()
+            self._write_note()
             if told_at is None or self._clock() - told_at >= TELL_SECONDS:
                 told_at = self._clock()
-                LOG.info("Standby: waiting for the lease of %s", host)
+                LOG.info("Standby: waiting for the lease of %s%s", host, self._holder())
             self._sleep(LOOK_SECONDS)
         for name, action in (("renew", self.renew_again), ("watch", self.watch)):
             self._thread(action, f"ironic-virt-lease-{name}").start()
@@ -214,6 +224,7 @@ class Lease:
             waiting()
             self._sleep(min(left, LOOK_SECONDS))
         self.may_change()
+        self._note, self._note_due = Note.of_this_process(active=True), 0.0
         LOG.info("This process holds the lease of %s and is active", host)
 
     def take(self, host: str) -> bool:
@@ -260,6 +271,7 @@ class Lease:
                 self._renewed_at = began
         if in_time:
             self._recovered()
+            self._write_note()
         else:
             self._lose(_TOO_LATE if ours else "it is not this process's in the backend any more")
 
@@ -332,6 +344,26 @@ class Lease:
 
     def _thread(self, action: Callable[[], object], name: str) -> Any:
         return self._threading.Thread(target=action, name=name, daemon=True)
+
+    # -- what it says of itself -----------------------------------------------
+
+    def _write_note(self) -> None:
+        if self._clock() < self._note_due:
+            return
+        self._note_due = self._clock() + self._timing.lock
+        try:
+            with self._backend:
+                self._lock.write_note(self._host, self._note, 3 * self._timing.lock)
+        except exceptions.StandbyBackendFailed as error:
+            LOG.debug("Not noted: %s", error)
+
+    def _holder(self) -> str:
+        """Who holds the lease, as the end of a line."""
+        try:
+            notes = self._lock.notes(self._host)
+        except exceptions.StandbyBackendFailed:
+            return ""
+        return next((f", which is held by {note}" for note in notes if note.active), "")
 
     # -- the backend ----------------------------------------------------------
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from ironic_virt import exceptions, standby
-from ironic_virt.standby import Timing, ToozLock
+from ironic_virt.standby import Note, Timing, ToozLock
 from tests.backends.servers import Backend, backend
 
 TTL = 5
@@ -74,6 +74,20 @@ def test_whoever_looks_sees_how_old_a_lease_is_and_takes_nothing(server: Backend
     assert one.renew()
     one.release()
     assert age() is None
+
+
+def test_whoever_looks_sees_what_processes_say_of_themselves(server: Backend) -> None:
+    timing = Timing.of(server.url.partition(":")[0], TTL)
+    holder = Note(True, "machine-1", 1, "2026-11-26 10:00:00", "1.0")
+    waiting = Note(False, "machine-2", 2, "2026-11-26 11:00:00", "1.0")
+    for host, note in (("Compute1", waiting), ("Compute1", holder), ("compute10", holder)):
+        one = lock(server)
+        one.acquire(host)
+        one.write_note(host, note, 60)
+    assert standby.look(server.url, TTL, "compute1").notes == [holder, waiting]
+    other = ToozLock(server.url, timing, "cloud2")
+    assert other.acquire("compute1"), "another cloud's"
+    assert other.notes("compute1") == []
 
 
 @pytest.mark.parametrize("scheme", ["etcd3+http", "redis"])

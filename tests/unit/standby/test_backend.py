@@ -13,7 +13,7 @@ from oslo_config import cfg
 
 from ironic_virt import conf as options
 from ironic_virt import exceptions, standby
-from ironic_virt.standby import Timing, ToozLock
+from ironic_virt.standby import Note, Timing, ToozLock, note
 
 FILE = Timing.of("file", 15)
 
@@ -30,6 +30,22 @@ def test_a_lock_in_a_file_is_one_process_s_until_it_gives_it_back(tmp_path: Path
     assert second.acquire("compute1")
     for lock in (second, other):
         lock.release()
+
+
+def test_clouds_that_share_a_backend_have_locks_of_their_own(tmp_path: Path) -> None:
+    url = f"file://{tmp_path}/locks"
+    first, second, other = (ToozLock(url, FILE, name) for name in ("a", "a", "b"))
+    assert first.acquire("compute1")
+    assert not second.acquire("compute1")
+    assert other.acquire("compute1")
+    for lock in (first, other):
+        lock.release()
+
+
+def test_notes_that_can_not_be_read_are_left_out() -> None:
+    good = Note(True, "machine-1", 1, "2026-11-26 10:00:00", "1.0")
+    newer = good.dump().replace('"pid"', '"not_known_yet": 1, "pid"')
+    assert note.load(["{", "[]", "{}", b"\xff", newer]) == [good]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import pytest
 
 from ironic_virt import exceptions
 from ironic_virt.exit_codes import ExitCode
-from ironic_virt.standby import Lease, Timing, lease
+from ironic_virt.standby import Lease, Note, Timing, lease
 
 ETCD, REDIS = Timing.of("etcd3+http", 15), Timing.of("redis", 15)
 
@@ -30,6 +30,7 @@ class Backend:
         self.holder: object = None
         self.expires = 0.0
         self.away = False
+        self.notes: dict[object, Note] = {}
 
     def __call__(self) -> float:
         return self.now
@@ -83,6 +84,12 @@ class Process:
         if self.backend.of(self):
             self.backend.holder = None
 
+    def write_note(self, host: str, note: Note, seconds: int) -> None:
+        self.backend.notes[self] = note
+
+    def notes(self, host: str) -> list[Note]:
+        return sorted(self.backend.notes.values(), key=lambda note: not note.active)
+
     def may_change(self) -> bool:
         try:
             return self.lease.may_change() > 0
@@ -97,6 +104,13 @@ def active(backend: Backend) -> Process:
         backend.now += backend.timing.renew
         process.lease.renew()
     return process
+
+
+def end(process: Process) -> None:
+    process.lease.release()
+    for thread in threading.enumerate():
+        if thread.name.startswith("ironic-virt-lease"):
+            thread.join(10)
 
 
 def test_the_active_one_may_change_and_the_standby_may_not() -> None:
@@ -271,10 +285,25 @@ def test_waiting_ends_when_the_active_one_has_gone(caplog: pytest.LogCaptureFixt
         "Standby: waiting for the lease of compute1",
         "This process holds the lease of compute1 and is active",
     ]
-    second.lease.release()
-    for thread in threading.enumerate():
-        if thread.name.startswith("ironic-virt-lease"):
-            thread.join(10)
+    end(second)
+
+
+def test_a_process_that_waits_says_who_holds_the_lease(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "ironic_virt.standby.lease")
+    backend = Backend(ETCD)
+    active(backend)
+    backend.notes[backend] = Note(True, "machine-1", 4711, "2026-11-26 10:00:00", "1.2.3")
+    second = Process(backend)
+    second.lease.wait("compute1")
+    assert "Standby: waiting for the lease of compute1, which is held by process 4711 on " in (
+        caplog.text
+    )
+    assert "machine-1, version 1.2.3, since 2026-11-26 10:00:00 UTC" in caplog.text
+    note = backend.notes[second]
+    assert (note.active, note.pid) == (False, os.getpid())
+    second.lease.renew()
+    assert backend.notes[second].active
+    end(second)
 
 
 EVENTS = ("look 0", "look 1", "renew 0", "renew 1", "stop 0", "stop 1", "away", "lose the lock")
