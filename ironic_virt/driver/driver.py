@@ -193,7 +193,12 @@ class IronicDriver:
         counts = self._compute_nodes.counts()
         if self.lease is None:
             return counts
-        return dataclasses.replace(counts, active=self.lease.holds, lease_age=self.lease.age())
+        return dataclasses.replace(
+            counts,
+            active=self.lease.holds,
+            lease_age=self.lease.age(),
+            foreign_reports=self.lease.foreign_reports,
+        )
 
     def get_available_resource(self, nodename: str) -> virt.NodeResource:
         """Return what the compute node is.

@@ -191,6 +191,11 @@ class PrometheusMetrics(virt.Metrics, Collector):
                 counts.active,
             ),
             ("lease_age_seconds", "How long ago the lease was renewed", counts.lease_age),
+            (
+                "foreign_reports",
+                "Reports as this service by processes without its lease",
+                counts.foreign_reports,
+            ),
         ):
             if value is not None:
                 yield core.GaugeMetricFamily(

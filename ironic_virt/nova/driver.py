@@ -103,6 +103,12 @@ class IronicDriver(Actions, Networks, Restarts, Volumes, nova_driver.ComputeDriv
             LOG.warning("[ironic-unreachable] Ironic does not answer yet. Starting without it")
             self._answered = False
         self._records.is_active()
+        if self._driver.lease is not None:
+            # Only a standby needs its module.
+            from ironic_virt.nova.service_record import ServiceRecord
+
+            record = ServiceRecord(host, self._driver.lease, self._driver.conf.service_down_time)
+            record.take_over(self._records.manager)
         tracker.install(
             self._records.manager,
             self._driver.conf,

@@ -25,6 +25,7 @@ Thread-safe, but for :meth:`Lease.wait`, which is called once.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import sys
 import threading
@@ -101,6 +102,7 @@ class Lease:
     :param sleep: waits for so many seconds.
     :param halt: does not return.
     :ivar was_standby: this process has waited for another one, which may have left much behind.
+    :ivar foreign_reports: how often another process was seen to serve this host name meanwhile.
     """
 
     def __init__(
@@ -135,6 +137,7 @@ class Lease:
         self._in_trouble = False
         self._note = Note.of_this_process(active=False)
         self._note_due = 0.0
+        self.foreign_reports = 0
 
     # -- what others read -----------------------------------------------------
 
@@ -147,6 +150,11 @@ class Lease:
         """Seconds since the lease was last renewed; ``None``: this process waits for it."""
         renewed_at = self._renewed_at
         return None if renewed_at is None else self._clock() - renewed_at
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the lease was lost or given back, or is being handed over."""
+        return bool(self._over) or self._handing_over
 
     def may_change(self) -> float:
         """Return if a change may be sent now; else the process ends, and this does not return.
@@ -351,9 +359,10 @@ class Lease:
         if self._clock() < self._note_due:
             return
         self._note_due = self._clock() + self._timing.lock
+        note = dataclasses.replace(self._note, foreign_reports=self.foreign_reports)
         try:
             with self._backend:
-                self._lock.write_note(self._host, self._note, 3 * self._timing.lock)
+                self._lock.write_note(self._host, note, 3 * self._timing.lock)
         except exceptions.StandbyBackendFailed as error:
             LOG.debug("Not noted: %s", error)
 

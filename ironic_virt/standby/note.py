@@ -21,6 +21,7 @@ class Note:
     :ivar active: it holds the lease; else it waits.
     :ivar machine: where it runs, which is not the host name of the service.
     :ivar since: when it became what it is, in UTC.
+    :ivar foreign_reports: see :attr:`.Lease.foreign_reports`.
     """
 
     active: bool
@@ -28,6 +29,7 @@ class Note:
     pid: int
     since: str
     version: str
+    foreign_reports: int = 0
 
     @classmethod
     def of_this_process(cls, *, active: bool) -> Note:

@@ -92,6 +92,8 @@ class NodeCounts:
     :ivar active: whether this process holds the lease of its host name; ``None``: there is no
         standby.
     :ivar lease_age: seconds since the lease was renewed; ``None``: this process has none.
+    :ivar foreign_reports: how often another process, which has no lease, was seen to report as
+        this service; ``None``: there is no standby.
     """
 
     nodes: Mapping[tuple[str, str, bool], int] = dataclasses.field(default_factory=dict)
@@ -102,3 +104,4 @@ class NodeCounts:
     ring_members: int = 0
     active: bool | None = None
     lease_age: float | None = None
+    foreign_reports: int | None = None

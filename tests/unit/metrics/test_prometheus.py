@@ -210,10 +210,11 @@ def test_the_active_process_and_its_standby_are_told_apart(
 ) -> None:
     stage = make()
     assert value(metrics, "active") is None
-    lease: Any = SimpleNamespace(holds=holds, age=lambda: age)
+    lease: Any = SimpleNamespace(holds=holds, age=lambda: age, foreign_reports=2)
     stage.driver.lease = lease
     assert value(metrics, "active") == holds
     assert value(metrics, "lease_age_seconds") == age
+    assert value(metrics, "foreign_reports") == 2
 
 
 def test_two_services_in_one_process_do_not_meet() -> None:

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What the holder of a lease reads in its record among Nova's services, and writes there."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest import mock
+
+from nova import context as nova_context
+from nova import objects, test
+from nova.objects import service as nova_service
+from nova.servicegroup.drivers import db
+
+from ironic_virt.nova.service_record import ServiceRecord
+from ironic_virt.standby import Lease, Timing
+from tests.nova import cases
+
+HOST = "compute1"
+GRACE = 60.0
+
+
+class Process:
+    """A nova-compute, as far as reports are concerned."""
+
+    def __init__(self) -> None:
+        self.service_ref = objects.Service.get_by_host_and_binary(
+            nova_context.get_admin_context(), HOST, "nova-compute"
+        )
+
+    def pre_start_hook(self, record: Any) -> str:
+        return f"started with {record.host}"
+
+    def report(self) -> None:
+        db.DbDriver._report_state(mock.Mock(), self)
+
+
+class TestServiceRecord(cases.UnderPytest, test.TestCase):
+    """Of one host name."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.now = 1000.0
+        # With the other one, Nova does not refuse ours for its version.
+        for host in (HOST, "compute2"):
+            objects.Service(
+                nova_context.get_admin_context(),
+                host=host,
+                binary="nova-compute",
+                topic="compute",
+                report_count=0,
+            ).create()
+        self.lease = Lease(mock.Mock(), Timing.of("etcd3+http", 15), clock=lambda: self.now)
+        self.record = ServiceRecord(HOST, self.lease, GRACE, clock=lambda: self.now)
+        self.ours = Process()
+
+    def start(self) -> None:
+        self.record.take_over(self.ours)
+        assert self.ours.pre_start_hook(self.ours.service_ref) == "started with compute1"
+
+    def warnings(self) -> int:
+        return str(self.stdlog.logger.output).count("[lease-bypassed]")
+
+    def test_its_own_reports_are_no_news(self) -> None:
+        self.start()
+        for _ in range(20):
+            self.now += 10
+            self.ours.report()
+        assert (self.lease.foreign_reports, self.warnings()) == (0, 0)
+        fresh = Process().service_ref
+        assert fresh.report_count == self.ours.service_ref.report_count
+        assert fresh.last_seen_up is not None
+
+    def test_a_process_without_the_lease_is_seen_whenever_it_was_started(self) -> None:
+        other = Process()
+        self.start()
+        for _ in range(3):
+            self.now += 10
+            self.ours.report()
+            other.report()
+        assert self.warnings() == 1
+        assert self.lease.foreign_reports == 1, "the first one may be of the former holder"
+        later = Process()
+        later.report()
+        self.ours.report()
+        assert self.lease.foreign_reports == 2
+
+    def test_the_last_report_of_the_former_holder_is_no_reason_for_a_warning(self) -> None:
+        former = Process()
+        self.start()
+        self.ours.report()
+        former.report()
+        self.now += 10
+        self.ours.report()
+        assert self.warnings() == 0
+
+    def test_who_gives_the_lease_back_leaves_the_reports_to_the_next_one(self) -> None:
+        self.start()
+        self.ours.report()
+        count = Process().service_ref.report_count
+        self.lease.hand_over()
+        self.ours.report()
+        assert Process().service_ref.report_count == count
+
+    def test_a_report_is_sent_although_the_record_can_not_be_read(self) -> None:
+        self.start()
+        with mock.patch.object(objects.Service, "get_by_id", side_effect=OSError("away")):
+            self.ours.report()
+        assert Process().service_ref.report_count > 0
+
+    def test_a_takeover_by_an_older_package_has_its_own_version_in_the_record(self) -> None:
+        # Read before the wait, in which another process has written a newer one.
+        self.lease.was_standby = True
+        newer = Process().service_ref
+        newer.version = nova_service.SERVICE_VERSION + 7
+        newer.save()
+        self.start()
+        assert Process().service_ref.version == nova_service.SERVICE_VERSION
