@@ -52,9 +52,10 @@ ones, each would be active.
         help="""
 Seconds from the end of the active process until another one may take over. The
 active one renews its lease ten times in that time, and ends when it can't do so
-for nine tenths of it, or for four tenths with Redis. So the shorter it is, the
-shorter is the outage of the backend that ends the active process. All processes
-must have the same value.
-""",
+for four tenths of it, or nine tenths with a file. The next one gets the lease
+after half of that time and waits for the other half, since a request of the
+former one may arrive late. So the shorter it is, the shorter is the outage of
+the backend that ends the active process. All processes must have the same
+value.""",
     ),
 ]

@@ -6,12 +6,12 @@ A process may send changes for ``valid`` seconds after it *began* the last renew
 succeeded, while the lock in the backend lives for ``lock`` seconds after that.  The margin
 between the two is for changes that are on their way.
 
-* etcd keeps a lock through restarts and failures of its members, so a lock that is free has
-  expired or was released, and the next holder may begin at once.
+The next holder of a lock in etcd or Redis waits (``settle``) before it sends anything, for two
+reasons.  For the same time to take over, the lock lives half as long.
+
+* A request that has left in time may arrive late, when a proxy or a listener has kept it.
 * Redis may lose a lock: it restarts without it, or a replica takes over that has not got it
-  yet.  The former holder then learns of it only with its next renewal.  So the next
-  holder waits (``settle``) until the former one can't have been allowed to send anything for as
-  long as the margin.  For the same time to take over, the lock lives half as long.
+  yet.  The former holder then learns of it only with its next renewal.  etcd loses none.
 * A primary of Redis that has lost its replicas goes on renewing locks for
   ``min-replicas-max-lag``, while a replica that has become the primary gives them to others.
 
@@ -26,7 +26,7 @@ import math
 LEAST_TTL = 5
 """Seconds; below it a margin would be shorter than a request."""
 
-_LOSES_LOCKS = frozenset({"redis"})
+_OF_ONE_HOST = frozenset({"file"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -66,6 +66,7 @@ class Timing:
         :param ttl: seconds from the end of a process until another one may take over.
         """
         tenth = ttl / 10
-        lock = math.ceil(ttl / 2) if scheme in _LOSES_LOCKS else ttl
-        settle = float(lock) if scheme in _LOSES_LOCKS else 0.0
+        settles = scheme not in _OF_ONE_HOST
+        lock = math.ceil(ttl / 2) if settles else ttl
+        settle = float(lock) if settles else 0.0
         return cls(lock=lock, valid=lock - tenth, settle=settle, renew=tenth)

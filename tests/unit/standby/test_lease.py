@@ -212,7 +212,7 @@ def test_a_backend_that_is_away_for_a_while_is_survived(caplog: pytest.LogCaptur
     backend = Backend(ETCD)
     process = active(backend)
     backend.away = True
-    for _ in range(5):
+    for _ in range(4):
         backend.now += ETCD.renew
         process.lease.renew()
     assert process.lease.holds
@@ -228,6 +228,10 @@ def test_a_lease_that_was_given_back_is_the_next_one_s_at_once() -> None:
     first, second = active(backend), Process(backend)
     first.lease.release()
     assert second.lease.take("compute1")
+    assert not second.may_change(), "a request of the first one may still be on its way"
+    backend.now += ETCD.settle / 2
+    second.lease.renew()
+    backend.now += ETCD.settle / 2
     assert second.may_change()
     assert not first.may_change()
     assert first.exits == [], "it ends in order"
@@ -294,13 +298,19 @@ def test_a_process_that_waits_says_who_holds_the_lease(caplog: pytest.LogCapture
     active(backend)
     backend.notes[backend] = Note(True, "machine-1", 4711, "2026-11-26 10:00:00", "1.2.3")
     second = Process(backend)
-    second.lease.wait("compute1")
+
+    def waiting() -> None:
+        if second.lease.age() is not None:
+            second.lease.renew()
+
+    second.lease.wait("compute1", waiting)
     assert "Standby: waiting for the lease of compute1, which is held by process 4711 on " in (
         caplog.text
     )
     assert "machine-1, version 1.2.3, since 2026-11-26 10:00:00 UTC" in caplog.text
     note = backend.notes[second]
     assert (note.active, note.pid) == (False, os.getpid())
+    backend.now += ETCD.renew
     second.lease.renew()
     assert backend.notes[second].active
     end(second)
@@ -312,6 +322,8 @@ EVENTS = ("look 0", "look 1", "renew 0", "renew 1", "stop 0", "stop 1", "away", 
 @pytest.mark.parametrize("timing", [ETCD, REDIS], ids=["etcd", "redis"])
 @pytest.mark.parametrize("seed", range(150))
 def test_in_no_history_two_may_change_within_the_margin(timing: Timing, seed: int) -> None:
+    # Redis may lose the lock; etcd never does, so a late request has the whole time.
+    least = timing.margin if timing is REDIS else timing.settle + timing.margin
     draw = random.Random(seed)
     backend = Backend(timing)
     processes = [Process(backend), Process(backend)]
@@ -333,6 +345,6 @@ def test_in_no_history_two_may_change_within_the_margin(timing: Timing, seed: in
         for number, process in enumerate(processes):
             if process.lease.holds:
                 if last is not None and last[0] != number:
-                    assert backend.now - last[1] >= 1.5, "a tenth of the time to live"
+                    assert backend.now - last[1] >= least
                 last = number, backend.now
                 assert process.may_change()
