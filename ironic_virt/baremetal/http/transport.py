@@ -260,7 +260,9 @@ class _TimedSocket:
         # What a guarded request has left on a kept connection is none of the next one's.
         if guard or self._is_limited:
             milliseconds = max(int(guard() * 1000), 1) if guard else 0
-            self._inner.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
+            # TLS inside TLS, to a proxy, is no socket and has one.
+            inner = getattr(self._inner, "socket", self._inner)
+            inner.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
             self._is_limited = guard is not None
         # Over TLS, Python's own begins the timeout again with each record.
         view = memoryview(data).cast("B")
