@@ -6,11 +6,13 @@ Nova reads it before it starts the driver, so before a standby has waited.  And 
 a host name counts its own reports in the record, by which the holder of the lease sees that
 another process reports too, which knows nothing of the lease.
 
-Replaces a method of Nova's compute manager and one of the record, on these two objects.
+Replaces a method of Nova's compute manager and one of the record, on these two objects, and
+one of oslo.messaging's RPC servers.
 """
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from typing import Any
@@ -19,14 +21,33 @@ from nova import context as nova_context
 from nova import objects
 from nova.objects import service as nova_service
 from oslo_log import log as logging
+from oslo_messaging.rpc.server import RPCServer
 
-from ironic_virt import logs
+from ironic_virt import exceptions, logs
 from ironic_virt.standby import Lease
 
 LOG = logging.getLogger(__name__)
 
 _STEP = 2
 """Of our reports; others count by one.  Two that counted alike would not see each other."""
+
+
+def guard_messages(host: str, lease: Lease) -> None:
+    """Have messages for a host name left in their queue by a process that has lost its lease.
+
+    A server acknowledges a message before it is carried out.  A process that goes on after it
+    was stopped would do that with all it has got, and then end.
+    """
+    process = RPCServer._process_incoming
+
+    def guarded(server: Any, incoming: Any) -> Any:
+        if server._target.server == host:
+            # One that was given back is in order: the server is being stopped.
+            with contextlib.suppress(exceptions.LeaseLost):
+                lease.may_change()
+        return process(server, incoming)
+
+    RPCServer._process_incoming = guarded
 
 
 class ServiceRecord:
@@ -59,6 +80,7 @@ class ServiceRecord:
             return
         if self._lease.was_standby:
             self._write_version()
+        guard_messages(self._host, self._lease)
         start = manager.pre_start_hook
 
         def pre_start_hook(*args: Any) -> Any:

@@ -7,11 +7,16 @@ from __future__ import annotations
 from typing import Any
 from unittest import mock
 
+import nova.conf
+import oslo_messaging
+import pytest
 from nova import context as nova_context
 from nova import objects, test
 from nova.objects import service as nova_service
 from nova.servicegroup.drivers import db
+from oslo_messaging.rpc.server import RPCServer
 
+from ironic_virt.exit_codes import ExitCode
 from ironic_virt.nova.service_record import ServiceRecord
 from ironic_virt.standby import Lease, Timing
 from tests.nova import cases
@@ -41,6 +46,10 @@ class TestServiceRecord(cases.UnderPytest, test.TestCase):
     def setUp(self) -> None:
         super().setUp()
         self.now = 1000.0
+        # Put back after the test.
+        self.stub_out(
+            "oslo_messaging.rpc.server.RPCServer._process_incoming", RPCServer._process_incoming
+        )
         # With the other one, Nova does not refuse ours for its version.
         for host in (HOST, "compute2"):
             objects.Service(
@@ -50,9 +59,33 @@ class TestServiceRecord(cases.UnderPytest, test.TestCase):
                 topic="compute",
                 report_count=0,
             ).create()
-        self.lease = Lease(mock.Mock(), Timing.of("etcd3+http", 15), clock=lambda: self.now)
+        self.lease = Lease(mock.Mock(), Timing.of("file", 15), clock=lambda: self.now)
         self.record = ServiceRecord(HOST, self.lease, GRACE, clock=lambda: self.now)
         self.ours = Process()
+
+    def test_a_process_that_has_lost_its_lease_acknowledges_no_message(self) -> None:
+        class Halted(Exception):
+            """In the place of the end of the process."""
+
+        exits: list[int] = []
+        self.lease._leave, self.lease._halt = exits.append, mock.Mock(side_effect=Halted)
+        self.lease.take(HOST)
+        self.record.take_over(self.ours)
+        servers = {}
+        for host in (HOST, "conductor1"):
+            servers[host] = mock.Mock(spec=RPCServer, conf=nova.conf.CONF, dispatcher=mock.Mock())
+            servers[host]._target = oslo_messaging.Target(server=host)
+        message = mock.MagicMock()
+        RPCServer._process_incoming(servers[HOST], [message])
+        message.acknowledge.assert_called_once_with()
+        self.now += 60
+        message = mock.MagicMock()
+        with pytest.raises(Halted):
+            RPCServer._process_incoming(servers[HOST], [message])
+        assert not message.acknowledge.called
+        assert exits == [ExitCode.LEASE_LOST]
+        RPCServer._process_incoming(servers["conductor1"], [message])
+        assert message.acknowledge.called
 
     def start(self) -> None:
         self.record.take_over(self.ours)
