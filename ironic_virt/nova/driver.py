@@ -35,6 +35,7 @@ from ironic_virt.nova.reports import Reports
 from ironic_virt.nova.restarts import Restarts
 from ironic_virt.nova.virtapi import NovaVirtAPI
 from ironic_virt.nova.volumes import Volumes
+from ironic_virt.nova.zones import Zones
 
 LOG = logging.getLogger(__name__)
 
@@ -79,6 +80,7 @@ class IronicDriver(Actions, Networks, Restarts, Volumes, nova_driver.ComputeDriv
         self._read_at: dict[str, float] = {}
         self._resources = Reports(self._driver.node_version, self._resource)
         self._offers = Reports(self._driver.node_version, self._offer)
+        self._zones = Zones(lambda: self._records.host, self._driver.record_uuid)
         LOG.info("Loaded the driver of ironic_virt %s", metadata.version("ironic-virt"))
 
     # -- the service's life ---------------------------------------------------
@@ -112,7 +114,7 @@ class IronicDriver(Actions, Networks, Restarts, Volumes, nova_driver.ComputeDriv
         tracker.install(
             self._records.manager,
             self._driver.conf,
-            lambda name: (self._offers.of(name), self._resources.of(name)),
+            lambda name: (self._offers.of(name), self._reported(name), self._zones.state(name)),
             self._metrics.told,
         )
 
@@ -148,6 +150,7 @@ class IronicDriver(Actions, Networks, Restarts, Volumes, nova_driver.ComputeDriv
             nodes = self._driver.get_available_nodes(refresh)
         self._resources.forget_others(nodes)
         self._offers.forget_others(nodes)
+        self._zones.read(nodes)
         return nodes
 
     def get_nodenames_by_uuid(self, refresh: bool = False) -> dict[str, str]:
@@ -189,7 +192,11 @@ class IronicDriver(Actions, Networks, Restarts, Volumes, nova_driver.ComputeDriv
             )
             raise exception.ComputeHostNotFound(host=nodename)
         # Nova adds to it, and to what is in it.
-        return copy.deepcopy(self._resources.of(nodename))
+        return copy.deepcopy(self._reported(nodename))
+
+    def _reported(self, nodename: str) -> Mapping[str, Any]:
+        resource, zones = self._resources.of(nodename), self._zones.stats(nodename)
+        return {**resource, "stats": {**resource["stats"], **zones}} if zones else resource
 
     def _resource(self, nodename: str) -> Mapping[str, Any]:
         with translated(Doing.NODE):
@@ -200,6 +207,7 @@ class IronicDriver(Actions, Networks, Restarts, Volumes, nova_driver.ComputeDriv
     ) -> None:
         """What the node offers, for its resource provider; nothing is ever reshaped."""
         values.update_provider_tree(provider_tree, nodename, self._offers.of(nodename))
+        self._zones.update(provider_tree, nodename)
 
     def _offer(self, nodename: str) -> values.Offer:
         with translated(Doing.NODE):

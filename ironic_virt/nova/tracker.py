@@ -100,7 +100,8 @@ def install(
 
     :param manager: Nova's compute manager; ``None`` in a driver that Nova does not run.
     :param conf: Nova's.
-    :param offered: what the driver offers and reports of a node; it may raise.
+    :param offered: what the driver offers and reports of a node, and the state of its
+        aggregates; it may raise.
     """
     rt = getattr(manager, "rt", None)
     if rt is None or "update_available_resource" in vars(rt):
@@ -124,7 +125,7 @@ class NodePasses:
     """Stands where the resource tracker's own ``update_available_resource`` was.
 
     :param rt: Nova's resource tracker.
-    :param offered: what the driver offers and reports of a node.
+    :param offered: see :func:`install`.
     :param path: of the file with what this process leaves to the next one.
     """
 

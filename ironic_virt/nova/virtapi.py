@@ -147,7 +147,7 @@ class NovaVirtAPI(virt.VirtAPI):
         if len(uuids) > _FEW:
             self._presumed = presumed
         owners = dict.fromkeys(presumed, self.host)
-        for some in _chunks([uuid for uuid in uuids if uuid not in presumed]):
+        for some in chunks([uuid for uuid in uuids if uuid not in presumed]):
             records = objects.ComputeNodeList.get_all_by_uuids(
                 nova_context.get_admin_context(), some
             )
@@ -272,14 +272,14 @@ def find_instances(uuids: Collection[str], **filters: bool) -> list[Any]:
     """Instances by their uuids, deleted ones too unless a filter says otherwise."""
     return [
         instance
-        for some in _chunks(list(uuids))
+        for some in chunks(list(uuids))
         for instance in objects.InstanceList.get_by_filters(
             nova_context.get_admin_context(), {"uuid": some, **filters}, expected_attrs=[]
         )
     ]
 
 
-def _chunks(uuids: Sequence[str]) -> Iterator[list[str]]:
-    """Records are whole in an answer, and a message has a limit."""
+def chunks(uuids: Sequence[str]) -> Iterator[list[str]]:
+    """Uuids in parts: records are whole in an answer, and a message has a limit."""
     for begin in range(0, len(uuids), _MOST):
         yield list(uuids[begin : begin + _MOST])

@@ -127,7 +127,7 @@ class WarmStart:
 
     :param rt: Nova's resource tracker.
     :param client: its report client.
-    :param offered: what the driver offers and reports of a node.
+    :param offered: see :func:`.tracker.install`.
     :ivar count: of nodes that were taken over.
     """
 
@@ -171,7 +171,7 @@ class WarmStart:
         """See from a node that got a whole pass which traits Nova adds to the driver's."""
         record = self._rt.compute_nodes.get(nodename)
         if self._added is None and record is not None and self._rt.pci_tracker is not None:
-            offer, _ = self._offered(nodename)
+            offer, _, _ = self._offered(nodename)
             traits = self._client._provider_tree.data(record.uuid).traits
             self._added = frozenset(traits - offer.traits)
 
@@ -189,11 +189,12 @@ class WarmStart:
         if record is None or nodename in self._rt.compute_nodes:
             return None
         provider = self._state.providers[nodename]
-        offer, resource = self._offered(nodename)
+        offer, resource, zones = self._offered(nodename)
         if not (
             provider.inventory == offer.inventory
             and provider.traits == offer.traits | self._added
             and provider.consumers <= period.servers
+            and zones.agrees(provider.aggregates)
             and _is_as_reported(record, resource)
         ):
             return None
