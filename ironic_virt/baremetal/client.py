@@ -83,6 +83,7 @@ class IronicClient:
     :param retry: when to send them again.
     :param guard: around each request: see :data:`Guard`.
     :param observe: called after each request: see :data:`Observe`.
+    :param failure_domain: ``[ironic] failure_domain``.
     """
 
     def __init__(
@@ -91,9 +92,10 @@ class IronicClient:
         retry: RetryPolicy | None = None,
         guard: Guard | None = None,
         observe: Observe | None = None,
+        failure_domain: str | None = None,
     ) -> None:
         self._sender = Sender(channel, retry or RetryPolicy(), guard, observe)
-        self._decoder = NodeDecoder()
+        self._decoder = NodeDecoder(failure_domain)
 
     @classmethod
     def from_conf(
@@ -110,7 +112,8 @@ class IronicClient:
         last = fence.may_change if fence else None
         channel = ReportingChannel(KeystoneChannel.from_conf(conf, last), where(conf))
         guard = fence.sending if fence else None
-        return cls(channel, RetryPolicy.from_conf(conf), guard, observe)
+        retry = RetryPolicy.from_conf(conf)
+        return cls(channel, retry, guard, observe, conf.ironic.failure_domain)
 
     def single_try(self) -> IronicClient:
         """The same client without retries, for callers that repeat requests by themselves."""
@@ -192,7 +195,7 @@ class IronicClient:
         self,
         where: NodeFilter = NodeFilter(),  # noqa: B008 - frozen
         *,
-        fields: Iterable[str] = LIST_FIELDS,
+        fields: Iterable[str] | None = None,
     ) -> list[Node]:
         """All nodes that match, page by page.
 

@@ -44,6 +44,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     :ivar health: what Ironic says of the hardware, such as ``critical``; only in a list that
         asks for it (1.109).
     :ivar hidden: names of fields that Ironic shows to others only.
+    :ivar failure_domain: what ``[ironic] failure_domain`` names; ``""``: it has none,
+        ``None``: the option is not set.
     """
 
     uuid: str
@@ -78,11 +80,17 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     console_enabled: bool = False
     malformed: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
+    failure_domain: str | None = None
 
     @property
     def is_whole(self) -> bool:
         """Whether it was asked for by itself, with all that the driver looks at."""
         return self.instance_info is not None
+
+    @property
+    def domain(self) -> str:
+        """Its failure domain: itself, unless the option names others; ``""``: it has none."""
+        return self.uuid if self.failure_domain is None else self.failure_domain
 
     @property
     def owes_reason(self) -> bool:

@@ -30,7 +30,7 @@ from oslo_log import log as logging
 from ironic_virt import exceptions, logs
 from ironic_virt.baremetal import states
 from ironic_virt.baremetal.http import answers
-from ironic_virt.baremetal.node import Node
+from ironic_virt.baremetal.node import LIST_FIELDS, Node
 from ironic_virt.baremetal.properties import NodeProperties, parse_properties
 
 LOG = logging.getLogger(__name__)
@@ -101,6 +101,11 @@ _NO_TRAITS: frozenset[str] = frozenset()
 _HIDDEN = re.compile(r"\*\* (Value )?Redacted\b", re.IGNORECASE)
 _MAY_HIDE = b"edacted"
 
+_LISTED_FOR_DOMAINS = ("extra", "conductor_group", "shard")
+"""Fields that lists ask for only if they name a node's failure domain."""
+_LONGEST_DOMAIN = 255
+"""Characters; Nova keeps no more of it with a server."""
+
 _VITAL = frozenset({"instance_uuid", "provision_state", "power_state"})
 """Texts without which nothing can be decided: hidden, they count as malformed."""
 
@@ -111,13 +116,18 @@ class NodeDecoder:
     Thread-safe: the tables that it shares values through only grow, by single
     dictionary operations.
 
+    :param failure_domain: the option of this name, which names that of a node.
     :ivar told: what was warned of.
+    :ivar list_fields: the fields of every list that feeds the inventory.
     """
 
     # Free text and foreign data must not make the tables grow for ever.
     _TABLE_LIMIT = 10_000
 
-    def __init__(self) -> None:
+    def __init__(self, failure_domain: str | None = None) -> None:
+        self._rule = failure_domain and failure_domain.partition("/")[::2]
+        more = self._rule[:1] if self._rule and self._rule[0] in _LISTED_FOR_DOMAINS else ()
+        self.list_fields = (*LIST_FIELDS, *more)
         self._texts: dict[str, str] = {}
         self._properties: dict[bytes, NodeProperties] = {}
         self._traits: dict[tuple[str, ...], frozenset[str]] = {}
@@ -221,7 +231,8 @@ class NodeDecoder:
             reservation=wire.reservation,
             provision_updated_at=wire.provision_updated_at,
             instance_info=wire.instance_info,
-            extra=wire.extra,
+            # A list asks for it for the sake of one text at most.
+            extra=None if wire.instance_info is None else wire.extra,
             instance_name=wire.instance_name,
             health=share(wire.health),
             deploy_interface=share(wire.deploy_interface),
@@ -229,6 +240,7 @@ class NodeDecoder:
             console_enabled=bool(wire.console_enabled),
             malformed=malformed,
             hidden=hidden,
+            failure_domain=share(_domain(*self._rule, wire, properties)) if self._rule else None,
         )
 
     def _shared(self, text: str | None) -> str | None:
@@ -263,6 +275,22 @@ class NodeDecoder:
     def _warn(self, uuid: str, cause: str) -> None:
         if self.told.is_news((uuid, cause)):
             LOG.warning("[node-malformed] Node %s: %s", uuid, cause)
+
+
+def _domain(kind: str, name: str, wire: _WireNode, properties: NodeProperties) -> str:
+    """The failure domain of a node; ``""``: it has none, or several."""
+    match kind:
+        case "capabilities":
+            value: Any = dict(properties.capabilities).get(name)
+        case "extra":
+            value = (wire.extra or {}).get(name)
+        case "traits":
+            matches = [trait for trait in wire.traits or () if trait.startswith(name)]
+            value = matches[0] if len(matches) == 1 else None
+        case _:
+            value = getattr(wire, kind)
+    is_text = isinstance(value, str | int) and not isinstance(value, bool)
+    return str(value)[:_LONGEST_DOMAIN] if is_text else ""
 
 
 def _hide(wire: _WireNode) -> tuple[str, ...]:

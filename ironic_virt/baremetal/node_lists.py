@@ -156,9 +156,9 @@ class NodeLists:
         self._sender = sender
         self._decoder = decoder
 
-    def listed(self, where: NodeFilter, fields: Iterable[str] = LIST_FIELDS) -> Listed[Node]:
+    def listed(self, where: NodeFilter, fields: Iterable[str] | None = None) -> Listed[Node]:
         """All nodes that match; see :meth:`IronicClient.list_nodes`."""
-        names = tuple(fields)
+        names = self._decoder.list_fields if fields is None else tuple(fields)
         return _complete(lambda: self._pages(where, names, self._decoder.page))
 
     def sweep(self, where: NodeFilter) -> list[Swept]:
@@ -184,7 +184,7 @@ class NodeLists:
         """The same with the time of each; a row costs Ironic four times as much."""
 
         def parse(answer: Answer) -> StampedPage:
-            nodes, link = self._decoder.page(answer.body, LIST_FIELDS)
+            nodes, link = self._decoder.page(answer.body, self._decoder.list_fields)
             return StampedPage(
                 [as_listed(node, where) for node in self._passing(where, nodes)],
                 [Stamp(stamp.uuid, _moment(stamp.updated_at)) for stamp in _STAMPS(answer).nodes],
@@ -248,11 +248,11 @@ class NodeLists:
             params["marker"] = marker
 
         def parse(answer: Answer) -> Page:
-            nodes, link = self._decoder.page(answer.body, LIST_FIELDS)
+            nodes, link = self._decoder.page(answer.body, self._decoder.list_fields)
             return Page(self._passing(where, nodes), not link)
 
         return self._sender.read(
-            Call("GET", "/nodes", params, _fields_of(LIST_FIELDS, where)), parse
+            Call("GET", "/nodes", params, _fields_of(self._decoder.list_fields, where)), parse
         )
 
     def _passing(self, where: NodeFilter, rows: list[RowT]) -> list[RowT]:
@@ -311,7 +311,7 @@ def _complete(pages: Callable[[], Iterator[list[T]]]) -> Listed[T]:
 
 def as_listed(node: Node, where: NodeFilter) -> Node:
     """A node of which more was asked for, as an ordinary list shows it."""
-    fields = {*LIST_FIELDS, *where.fields()}
+    fields = {*LIST_FIELDS, *where.fields(), "failure_domain"}
     shown = {name: getattr(node, name) for name in fields}
     malformed = tuple(name for name in node.malformed if name in fields)
     return Node(**shown, malformed=malformed)

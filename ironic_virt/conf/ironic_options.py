@@ -190,6 +190,24 @@ An image is sent in any case for what JSON can't carry (injected files, user dat
 is no text). No program is run for it.
 """,
     ),
+    cfg.StrOpt(
+        "failure_domain",
+        regex=r"^(capabilities|extra)/[^/\s]+$|^traits/CUSTOM_[A-Z0-9_]*$"
+        r"|^(conductor_group|shard)$",
+        help="""
+What names the failure domain of a node, such as its rack. Nova's server groups count
+failure domains instead of hosts if its scheduler has the filters of
+``ironic_virt.nova.server_groups``.
+
+* ``capabilities/NAME``: this capability in the node's ``properties``
+* ``extra/NAME``: this entry of the node's ``extra``
+* ``traits/CUSTOM_PREFIX_``: the one trait that begins so
+* ``conductor_group`` or ``shard``: this field of the node
+
+A node without it gets no member of a group that is strict. Unset: each node is a
+failure domain. Set the same for all compute services.
+""",
+    ),
     cfg.ListOpt(
         "hooks",
         default=[],
