@@ -24,6 +24,7 @@ from ironic_virt.driver.deploy.config_drive import ConfigDrives
 from ironic_virt.driver.deploy.rebuild import Rebuild
 from ironic_virt.driver.deploy.spawn import Spawn
 from ironic_virt.driver.deploy.teardown import TearDown
+from ironic_virt.driver.groups import Groups
 from ironic_virt.driver.hooks import Hooks
 from ironic_virt.driver.instances import Instances
 from ironic_virt.driver.left_volumes import LeftVolumes
@@ -89,13 +90,15 @@ class IronicDriver:
         self._power = Power(site)
         self._volumes = Volumes(site, self._power)
         self._console = Console(site)
-        reservation = Reservation(site, pools)
+        groups = Groups(site)
+        reservation = Reservation(site, pools, groups)
         self._teardown = TearDown(site, self._network, self._volumes, self._console, reservation)
         hooks = Hooks.from_conf(conf, client, virtapi)
         drives = ConfigDrives(site, self._network)
         self._completion = Completion(site, hooks, self._teardown)
         self._spawn = Spawn(
-            site, self._network, self._volumes, drives, hooks, reservation, self._completion
+            *(site, self._network, self._volumes, drives, hooks),
+            *(groups, reservation, self._completion),
         )
         self._rebuild = Rebuild(site, drives, hooks)
         self._rescue = Rescue(site)

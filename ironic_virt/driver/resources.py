@@ -62,6 +62,7 @@ def node_resource(node: Node) -> NodeResource:
         available=why_not_free(node) is None,
         name=node.name,
         cleaning=_is_being_cleaned(node),
+        failure_domain=node.failure_domain,
     )
 
 

@@ -29,6 +29,7 @@ from ironic_virt.virt.values import (
     NodeResource,
     PowerState,
     Properties,
+    ServerGroup,
     Vif,
     VifLike,
 )
@@ -54,6 +55,7 @@ __all__ = [
     "PoolCount",
     "PowerState",
     "Properties",
+    "ServerGroup",
     "Vif",
     "VifLike",
     "VirtAPI",

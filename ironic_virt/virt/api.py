@@ -15,6 +15,7 @@ from ironic_virt.virt.values import (
     ImageLike,
     InstanceLike,
     NetworkInfo,
+    ServerGroup,
 )
 
 
@@ -83,6 +84,27 @@ class VirtAPI(abc.ABC):
         certain raises an error.
         """
         return set(self.owned_instance_uuids()).intersection(uuids)
+
+    def group_of(self, instance: InstanceLike) -> ServerGroup | None:
+        """Return the server group of an instance that is about to get a node.
+
+        :raises ReservationFailed: that can't be found out.
+        """
+        return None
+
+    def domains_of(self, instance: InstanceLike) -> Collection[str] | None:
+        """Return the failure domains that were asked for; only called if Ironic picks the node.
+
+        :returns: ``None``: any.
+        :raises ReservationFailed: that can't be found out.
+        """
+        return None
+
+    def note_domain(self, instance: InstanceLike, domain: str | None) -> None:  # noqa: B027
+        """Write down the failure domain of a member of a group; ``None``: it has none any more.
+
+        Returns when :meth:`group_of` shows it to the other members.
+        """
 
     def image_of(self, instance: InstanceLike) -> ImageLike | None:
         """Return the image of an instance that is about to be deployed.

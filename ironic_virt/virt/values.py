@@ -203,6 +203,28 @@ class ConfigDrive:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class ServerGroup:
+    """A group whose members are spread over failure domains, or packed into one.
+
+    :ivar policy: ``anti-affinity``, ``affinity``, or one of them with ``soft-`` before it.
+    :ivar most: members that a failure domain may have with ``anti-affinity``.
+    :ivar domains: the failure domains of the other members that have a node, by their
+        uuids; ``None``: not written down.
+    :ivar building: how many other members have none yet.
+    """
+
+    uuid: str
+    name: str
+    policy: str
+    most: int = 1
+    domains: Mapping[str, str | None] = dataclasses.field(default_factory=dict)
+    building: int = 0
+
+    def __str__(self) -> str:
+        return f"server group {self.name} ({self.policy})"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class DeployRequest:
     """What is to be deployed, or rebuilt; the caller of the driver makes it once.
 
@@ -284,6 +306,9 @@ class NodeResource:
     :param name: Ironic's own name of the node, if it has one.
     :param cleaning: Ironic is taking the node back from its last instance, so it may soon be
         available by itself.
+    :param failure_domain: of a node; ``""``: it has none, ``None``: it is one of its own.
+    :param free_by_domain: of a pool, its free nodes by failure domain; ``None``: each node
+        is one.
     """
 
     uuid: str
@@ -299,6 +324,8 @@ class NodeResource:
     traits: frozenset[str] = frozenset()
     name: str | None = None
     cleaning: bool = False
+    failure_domain: str | None = None
+    free_by_domain: Mapping[str, int] | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from ironic_virt.driver.deploy import config_drive, instance_info, outcome, proj
 from ironic_virt.driver.deploy.claiming import claim_node
 from ironic_virt.driver.deploy.completion import Completion
 from ironic_virt.driver.deploy.config_drive import ConfigDrives
+from ironic_virt.driver.groups import Groups
 from ironic_virt.driver.hooks import Calls, Hooks
 from ironic_virt.driver.network import Network
 from ironic_virt.driver.pools.reservation import Reservation
@@ -48,6 +49,7 @@ class Spawn:
         volumes: Volumes,
         drives: ConfigDrives,
         hooks: Hooks,
+        groups: Groups,
         reservation: Reservation,
         completion: Completion,
     ) -> None:
@@ -56,6 +58,7 @@ class Spawn:
         self._volumes = volumes
         self._drives = drives
         self._hooks = hooks
+        self._groups = groups
         self._reservation = reservation
         self._completion = completion
 
@@ -87,8 +90,15 @@ class Spawn:
         if node.instance_uuid == instance.uuid:
             self._site.access.guard(node, instance)
             return node
-        with self._site.service.metrics.step("reserving"):
-            return self._reserve(node, instance)
+        with self._site.service.metrics.step("reserving"), self._groups.turn(instance) as grouped:
+            reserve = self._reserve_in_group if grouped else self._reserve
+            return reserve(node, instance)
+
+    def _reserve_in_group(self, node: Node, instance: InstanceLike) -> Node:
+        # Nova's scheduler has looked as well, but others may have been as quick.
+        if reason := self._groups.why_not(instance, node):
+            raise exceptions.NodeNotAvailable(node.uuid, instance.uuid, reason)
+        return self._reserve(node, instance)
 
     def _reserve(self, node: Node, instance: InstanceLike) -> Node:
         self._site.access.guard_free(node, instance)

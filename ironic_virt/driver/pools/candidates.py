@@ -36,11 +36,13 @@ class Choice:
     :ivar nodes: all of one resource class, and all alike in how plain they are.
     :ivar fitting: how many nodes fit, plain or not.
     :ivar left: condition by condition, in words, how many free nodes it left.
+    :ivar about: what else decided which nodes may be taken, in words.
     """
 
     nodes: tuple[Node, ...]
     fitting: int
     left: tuple[tuple[str, int], ...]
+    about: str | None = None
 
     @property
     def reason(self) -> str:

@@ -48,6 +48,7 @@ class Pool:
     :ivar total: how many nodes it has; never less than are used.
     :ivar used: how many instances the records give this service in this pool.
     :ivar reserved: how many of the others can't be used.
+    :ivar domains: how many look free in each failure domain; ``None``: each node is one.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Pool:
     used: int
     reserved: int
     hardware: Hardware = Hardware()
+    domains: tuple[tuple[str, int], ...] | None = None
 
     @property
     def free(self) -> int:
@@ -84,7 +86,9 @@ def pools_of(
     for kind, number in tally.nodes.items():
         name = pool_name(host, kind)
         found[name] = _pool(name, kind, number, tally.free[kind], placed[name], coming[name])
-        found[name] = dataclasses.replace(found[name], hardware=tally.hardware(kind))
+        found[name] = dataclasses.replace(
+            found[name], hardware=tally.hardware(kind), domains=tally.domains(kind)
+        )
     for name in (placed.keys() | coming.keys()) - found.keys():
         kind = (class_of(name, host) or "", frozenset())
         found[name] = _pool(name, kind, 0, 0, placed[name], coming[name])
@@ -136,6 +140,8 @@ class _Tally:
         self.free: Counter[Kind] = Counter()
         self.instances: dict[Kind, list[str]] = {}
         self._properties: dict[Kind, dict[int, Node]] = {}
+        self._domains: dict[Kind, Counter[str]] = {}
+        self._by_rule = False
         for node in nodes:
             if not node.resource_class:
                 continue
@@ -145,9 +151,19 @@ class _Tally:
             self._properties.setdefault(kind, {}).setdefault(id(node.properties), node)
             if may_be_free(node):
                 self.free[kind] += 1
+                if node.failure_domain is not None:
+                    self._domains.setdefault(kind, Counter())[node.failure_domain] += 1
+            self._by_rule = self._by_rule or node.failure_domain is not None
             found = self.instances.setdefault(kind, [])
             if node.instance_uuid:
                 found.append(node.instance_uuid)
+
+    def domains(self, kind: Kind) -> tuple[tuple[str, int], ...] | None:
+        """The free nodes of a kind by failure domain, without those that have none."""
+        if not self._by_rule:
+            return None
+        found = self._domains.get(kind) or Counter()
+        return tuple(sorted((domain, number) for domain, number in found.items() if domain))
 
     def hardware(self, kind: Kind) -> Hardware:
         """What the nodes of a kind have in common."""

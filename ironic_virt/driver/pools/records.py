@@ -161,6 +161,7 @@ def resource(pool: Pool) -> virt.NodeResource:
         resource_class=pool.resource_class,
         stats=stats,
         available=pool.free > 0,
+        free_by_domain=None if pool.domains is None else dict(pool.domains),
         traits=pool.traits,
     )
 

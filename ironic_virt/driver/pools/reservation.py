@@ -15,6 +15,7 @@ the error names what can't be given up now, and destroying the instance gives it
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import random
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -28,6 +29,7 @@ from ironic_virt.baremetal.inventory.snapshot import Snapshot
 from ironic_virt.baremetal.node import Node
 from ironic_virt.driver import resources
 from ironic_virt.driver.change import Change
+from ironic_virt.driver.groups import Groups
 from ironic_virt.driver.pools import allocation_extra, candidates
 from ironic_virt.driver.pools.candidates import Choice
 from ironic_virt.driver.pools.names import pool_name
@@ -48,6 +50,7 @@ _LOCKED = "could not reserve any of"
 """Of Ironic 39.0.0's message when all candidates were locked."""
 
 _FIRST_PAUSE = 0.1
+_LONGEST_PAUSE = 0.5
 _GROWTH = 1.5
 
 
@@ -58,10 +61,16 @@ class Reservation:
     """
 
     def __init__(
-        self, site: Site, pools: PoolRecords, *, rng: random.Random | None = None
+        self,
+        site: Site,
+        pools: PoolRecords,
+        groups: Groups | None = None,
+        *,
+        rng: random.Random | None = None,
     ) -> None:
         self._site = site
         self._pools = pools
+        self._groups = groups or Groups(site)
         self._rng = rng or random.Random()
 
     # -- reserve --------------------------------------------------------------
@@ -79,10 +88,10 @@ class Reservation:
         """
         with contextlib.suppress(exceptions.InstanceNotFound):
             return self._site.access.guarded(instance)
-        with self._site.service.metrics.step("reserving"):
-            return self._reserve(instance, image)
+        with self._site.service.metrics.step("reserving"), self._groups.turn(instance) as grouped:
+            return self._reserve(instance, image, grouped)
 
-    def _reserve(self, instance: InstanceLike, image: ImageLike | None) -> Node:
+    def _reserve(self, instance: InstanceLike, image: ImageLike | None, grouped: bool) -> Node:
         spec = RequestSpec.from_flavor(
             instance.flavor,
             image=image,
@@ -91,11 +100,13 @@ class Reservation:
         notes = allocation_extra.notes(instance, image, self._site.service.host)
         rounds: list[str] = []
         while True:
-            choice = self._choose(instance, spec, fresh=bool(rounds))
+            choice = self._choose(instance, spec, grouped, fresh=bool(rounds))
             if not choice.nodes or len(rounds) == MOST_ROUNDS:
                 raise self._none(instance, choice, rounds)
             self._site.service.report_progress(instance, "reserving")
             outcome = self._round(instance, spec, choice, notes)
+            if grouped and isinstance(outcome, Node):
+                outcome = self._in_group(instance, outcome)
             if isinstance(outcome, Node):
                 self._site.access.note(outcome)
                 LOG.info(
@@ -108,15 +119,53 @@ class Reservation:
             rounds.append(f"{len(choice.nodes)} of {choice.fitting} candidates, {why}")
             spec = spec.without(useless)
 
-    def _choose(self, instance: InstanceLike, spec: RequestSpec, *, fresh: bool) -> Choice:
+    def _in_group(self, instance: InstanceLike, node: Node) -> Node | tuple[str, Collection[str]]:
+        """Look whether another service was as quick; give up if so.
+
+        Two that met would meet again without the pause.
+        """
+        try:
+            reason = self._groups.why_not(instance, node)
+        except Exception as exc:
+            self._give_up_after(exc, instance)
+            raise
+        if reason is None:
+            return node
+        self._give_up(instance)
+        self._site.pause(self._rng.uniform(0, _LONGEST_PAUSE))
+        return reason, ()
+
+    def _choose(
+        self, instance: InstanceLike, spec: RequestSpec, grouped: bool, *, fresh: bool
+    ) -> Choice:
         """Candidates; if there are none, or were none before, from a fresh list."""
         snapshot = self._site.nodes.snapshot(refresh=fresh)
-        choice = self._choice(snapshot, instance, spec)
+        choice = self._best(snapshot, instance, spec, grouped)
         if not choice.nodes and not fresh:
-            choice = self._choice(self._site.nodes.snapshot(refresh=True), instance, spec)
+            snapshot = self._site.nodes.snapshot(refresh=True)
+            choice = self._best(snapshot, instance, spec, grouped)
         return choice
 
-    def _choice(self, snapshot: Snapshot, instance: InstanceLike, spec: RequestSpec) -> Choice:
+    def _best(
+        self, snapshot: Snapshot, instance: InstanceLike, spec: RequestSpec, grouped: bool
+    ) -> Choice:
+        """Candidates in the failure domains that suit best."""
+        levels, about = self._groups.preferences(
+            instance, snapshot, self._pools.allowed(snapshot), in_group=grouped
+        )
+        for allowed in levels or [()]:
+            choice = self._choice(snapshot, instance, spec, allowed)
+            if choice.nodes:
+                break
+        return dataclasses.replace(choice, about=about)
+
+    def _choice(
+        self,
+        snapshot: Snapshot,
+        instance: InstanceLike,
+        spec: RequestSpec,
+        allowed: Collection[str] | None,
+    ) -> Choice:
         return candidates.choose(
             snapshot.free,
             spec,
@@ -127,7 +176,7 @@ class Reservation:
             prefer=lambda kind: (
                 instance.node == pool_name(self._site.service.host, (kind[0] or "", kind[1]))
             ),
-            allowed=self._pools.allowed(snapshot),
+            allowed=allowed,
         )
 
     def _none(
@@ -137,6 +186,9 @@ class Reservation:
             reason = f"Ironic reserved none of {choice.fitting} candidates in {len(rounds)} rounds"
         else:
             reason = f"there is no node that would do ({choice.reason})"
+        if choice.about is not None:
+            # First: Nova cuts reasons off at 255 characters.
+            reason = f"{choice.about}: {reason}"
         return exceptions.ReservationFailed(
             instance.uuid, reason, candidates=choice.fitting, rounds=rounds
         )

@@ -249,7 +249,9 @@ class Stage:
             sleep=self.fake.advance,
             rng=random.Random(0),
         )
-        client = IronicClient(_EditedChannel(self.channel, self.edits), retry)
+        channel = _EditedChannel(self.channel, self.edits)
+        domain = self.conf.ironic.failure_domain
+        client = IronicClient(channel, retry, failure_domain=domain)
         watcher = Watcher(
             client.single_try(),
             node_filter=lambda: self.driver._site.nodes.ownership.target.node_filter(),
