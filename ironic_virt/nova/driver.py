@@ -74,6 +74,7 @@ class IronicDriver(Actions, Networks, Restarts, Volumes, nova_driver.ComputeDriv
             self._metrics = Offered(conf)
             self._records.metrics = self._metrics.told
             self._driver = driver.IronicDriver(conf, self._records)
+        self._records.groups_checked = options.take_over_group_check(nova_driver.CONF)
         # Nova 2024.1 asks whether this host is a new one before it calls init_host.
         self._starting = self._answered = True
         self._clock = clock

@@ -72,6 +72,27 @@ def settle(conf: cfg.ConfigOpts) -> None:
         LOG.warning("[option-questionable] %s", warning)
 
 
+def take_over_group_check(workarounds: cfg.ConfigOpts) -> bool:
+    """Switch off Nova's own late check of server groups, which counts hosts.
+
+    :param workarounds: Nova's options, of the whole process.
+    :returns: whether the driver is to check; not if an operator wants no check at all.
+    """
+    option, group = "disable_group_policy_check_upcall", "workarounds"
+    is_off = getattr(workarounds[group], option)
+    where = workarounds.get_location(option, group)
+    if is_off and where is not None and where.location is not cfg.Locations.set_default:
+        LOG.info("[%s] %s is set: server groups are checked by the scheduler alone", group, option)
+        return False
+    if not is_off:
+        LOG.info("The driver checks server groups by failure domain instead of Nova by host")
+        workarounds.set_default(option, True, group)
+        if not getattr(workarounds[group], option):
+            # The file says so.
+            workarounds.set_override(option, True, group)
+    return True
+
+
 def unread(conf: cfg.ConfigOpts) -> list[str]:
     """A sentence for each name in ``[ironic]`` that is no option of Nova's or of ours.
 

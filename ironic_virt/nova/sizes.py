@@ -9,6 +9,7 @@ Nova's compute nodes of bare metal have none.  Ours keep them in ``stats``
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 from ironic_virt.driver.resources import HYPERVISOR_TYPE
@@ -16,6 +17,12 @@ from ironic_virt.driver.resources import HYPERVISOR_TYPE
 STATS_PREFIX = "ironic_virt."
 TRAITS = f"{STATS_PREFIX}traits"
 """Where a pool's traits are, with commas between them."""
+FAILURE_DOMAIN = f"{STATS_PREFIX}failure_domain"
+"""Where a node's failure domain is, also in the ``system_metadata`` of a server."""
+FREE_BY_DOMAIN = f"{STATS_PREFIX}free_by_domain"
+"""Where a pool has its free nodes by failure domain, as a JSON object."""
+HINT = "failure_domain"
+_EXTRA_SPEC = "ironic_virt:failure_domain"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -41,6 +48,14 @@ def of_request(spec: Any) -> Sizes:
     """What a flavor asks for; its disks together."""
     disk_mb = 1024 * (spec.root_gb + spec.ephemeral_gb) + spec.swap
     return Sizes(spec.vcpus, spec.memory_mb, disk_mb)
+
+
+def wanted_domains(hint: Any, extra_specs: Mapping[str, str]) -> frozenset[str] | None:
+    """The failure domains that a scheduler hint and a flavor both allow; ``None``: all."""
+    hint = ",".join(map(str, hint)) if isinstance(hint, list) else hint
+    texts = [str(text) for text in (hint, extra_specs.get(_EXTRA_SPEC)) if text]
+    named = [frozenset(name.strip() for name in text.split(",")) - {""} for text in texts]
+    return frozenset.intersection(*named) if named else None
 
 
 def _stat(host: Any, name: str) -> int:

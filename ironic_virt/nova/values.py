@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, overload
 
@@ -23,7 +24,7 @@ from nova.virt import hardware
 
 from ironic_virt import virt
 from ironic_virt.driver.resources import HYPERVISOR_TYPE
-from ironic_virt.nova.sizes import STATS_PREFIX, TRAITS
+from ironic_virt.nova.sizes import FAILURE_DOMAIN, FREE_BY_DOMAIN, STATS_PREFIX, TRAITS
 
 
 class Vifs(Sequence[virt.VifLike]):
@@ -135,6 +136,10 @@ def resource(node: virt.NodeResource) -> dict[str, Any]:
     stats: dict[str, str | None] = {"cpu_arch": None, **node.stats}
     for name in ("vcpus", "memory_mb", "local_gb"):
         stats[STATS_PREFIX + name] = str(getattr(node, name))
+    if node.failure_domain is not None:
+        stats[FAILURE_DOMAIN] = node.failure_domain
+    if node.free_by_domain is not None:
+        stats[FREE_BY_DOMAIN] = json.dumps(node.free_by_domain, sort_keys=True)
     if node.traits:
         stats[TRAITS] = ",".join(sorted(node.traits))
     return {

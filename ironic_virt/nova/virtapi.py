@@ -9,7 +9,7 @@ instead.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from typing import Any
 
 from nova import context as nova_context
@@ -19,9 +19,9 @@ from nova.compute import utils as compute_utils
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from ironic_virt import virt
+from ironic_virt import exceptions, virt
 from ironic_virt.driver.resources import HYPERVISOR_TYPE
-from ironic_virt.nova import config_drive, observer, values, warm
+from ironic_virt.nova import config_drive, observer, sizes, values, warm
 
 LOG = logging.getLogger(__name__)
 
@@ -35,6 +35,7 @@ _OF_SERVERS_IN_ERROR_TOO = (
 )
 
 
+_NO_DATABASE = "CantStartEngineError"
 _MOST = 500
 """Records in one answer; that is about 1 MB."""
 _FEW = 100
@@ -46,6 +47,7 @@ class NovaVirtAPI(virt.VirtAPI):
 
     :param conf: Nova's.
     :param virtapi: Nova's own; by it the resource tracker is found.
+    :ivar groups_checked: whether a server's group is looked at again before it gets a node.
     """
 
     move_command = (
@@ -60,6 +62,7 @@ class NovaVirtAPI(virt.VirtAPI):
         self._host: str = conf.host
         self._presumed: frozenset[str] = frozenset()
         self._observer: observer.Observer | None = None
+        self.groups_checked = True
 
     # -- a standby ------------------------------------------------------------
 
@@ -129,6 +132,76 @@ class NovaVirtAPI(virt.VirtAPI):
         """Whether the server boots from a volume."""
         context = nova_context.get_admin_context()
         return bool(compute_utils.is_volume_backed_instance(context, instance))
+
+    # -- server groups --------------------------------------------------------
+
+    def group_of(self, instance: Any) -> virt.ServerGroup | None:
+        """The server's group, unless its operator has switched Nova's own late check off."""
+        group = self._from_api(
+            instance,
+            lambda context: _group(context, instance.uuid) if self.groups_checked else None,
+        )
+        if group is None:
+            return None
+        others = find_instances(
+            set(group.members) - {instance.uuid},
+            attributes=("system_metadata",),
+            deleted=False,
+            soft_deleted=True,
+        )
+        # One in which a build has just failed has no node, and its domain is a former one.
+        domains = {
+            one.uuid: one.system_metadata.get(sizes.FAILURE_DOMAIN) for one in others if one.node
+        }
+        coming = [
+            one.uuid
+            for one in others
+            if one.vm_state == vm_states.BUILDING and domains.get(one.uuid) is None
+        ]
+        for uuid in coming:
+            # It writes its domain down later, and looks for this one then.
+            domains.pop(uuid, None)
+        most = int((group.rules or {}).get("max_server_per_host", 1))
+        return virt.ServerGroup(
+            group.uuid, group.name, group.policy or "", most, domains, len(coming)
+        )
+
+    def domains_of(self, instance: Any) -> Collection[str] | None:
+        """What the scheduler hint and the flavor say, for servers in pools."""
+        if self._conf.ironic.failure_domain is None:
+            return None
+        spec = self._from_api(
+            instance,
+            lambda context: objects.RequestSpec.get_by_instance_uuid(context, instance.uuid),
+        )
+        hint = None if spec is None else spec.get_scheduler_hint(sizes.HINT)
+        return sizes.wanted_domains(hint, instance.flavor.extra_specs)
+
+    def note_domain(self, instance: Any, domain: str | None) -> None:
+        """Keep it with the server, where users don't see it."""
+        if domain is not None:
+            instance.system_metadata[sizes.FAILURE_DOMAIN] = domain
+        elif instance.system_metadata.pop(sizes.FAILURE_DOMAIN, None) is None:
+            return
+        instance.save()
+
+    @staticmethod
+    def _from_api(instance: Any, ask: Callable[[Any], Any]) -> Any:
+        """What Nova's API database says; ``None``: this cell has no way to it.
+
+        :raises ReservationFailed: it does not answer.
+        """
+        try:
+            return ask(nova_context.get_admin_context())
+        except exception.NotFound:
+            return None
+        except Exception as exc:
+            # By the name: it is oslo.db's, and comes from the conductor.
+            if getattr(exc, "exc_type", type(exc).__name__) == _NO_DATABASE:
+                return None
+            raise exceptions.ReservationFailed(
+                instance.uuid, f"can't ask Nova for the server's group: {exc}", candidates=0
+            ) from exc
 
     def image_of(self, instance: Any) -> virt.ImageLike | None:
         """The server's image, with the properties that it has."""
@@ -268,13 +341,21 @@ class NovaVirtAPI(virt.VirtAPI):
         return metadata
 
 
-def find_instances(uuids: Collection[str], **filters: bool) -> list[Any]:
+def _group(context: Any, uuid: str) -> Any:
+    return objects.InstanceGroup.get_by_instance_uuid(context, uuid)
+
+
+def find_instances(
+    uuids: Collection[str], *, attributes: Sequence[str] = (), **filters: bool
+) -> list[Any]:
     """Instances by their uuids, deleted ones too unless a filter says otherwise."""
     return [
         instance
         for some in chunks(list(uuids))
         for instance in objects.InstanceList.get_by_filters(
-            nova_context.get_admin_context(), {"uuid": some, **filters}, expected_attrs=[]
+            nova_context.get_admin_context(),
+            {"uuid": some, **filters},
+            expected_attrs=list(attributes),
         )
     ]
 
