@@ -27,6 +27,7 @@ from ironic_virt.driver.deploy.teardown import TearDown
 from ironic_virt.driver.groups import Groups
 from ironic_virt.driver.hooks import Hooks
 from ironic_virt.driver.instances import Instances
+from ironic_virt.driver.left_reservations import LeftReservations
 from ironic_virt.driver.left_volumes import LeftVolumes
 from ironic_virt.driver.network import Network
 from ironic_virt.driver.pools.reconciliation import Reconciliation
@@ -103,6 +104,7 @@ class IronicDriver:
         self._rebuild = Rebuild(site, drives, hooks)
         self._rescue = Rescue(site)
         self._reconciliation = Reconciliation(site, pools, self._teardown.take_off)
+        self._left_reservations = LeftReservations(site, self._teardown.take_off)
         self._left_volumes = LeftVolumes(site)
 
     # -- the service's life ---------------------------------------------------
@@ -147,6 +149,7 @@ class IronicDriver:
         names = self._compute_nodes.names(refresh)
         if refresh:
             self._reconciliation.look()
+            self._left_reservations.look()
             self._left_volumes.look()
         return names
 

@@ -133,6 +133,32 @@ class NovaVirtAPI(virt.VirtAPI):
         context = nova_context.get_admin_context()
         return bool(compute_utils.is_volume_backed_instance(context, instance))
 
+    # -- shelved servers ------------------------------------------------------
+
+    def placeless(self, uuids: Collection[str]) -> Collection[str]:
+        """Those that are shelved, without a task."""
+        return [
+            one.uuid
+            for one in self._not_deleted(uuids)
+            if one.vm_state == vm_states.SHELVED_OFFLOADED and one.task_state is None
+        ]
+
+    def release_place(self, instance: Any) -> None:
+        """Delete the allocation in Placement, which Nova leaves when Cinder fails."""
+        self.manager.reportclient.delete_allocation_for_instance(
+            nova_context.get_admin_context(), instance.uuid, force=True
+        )
+
+    def places(self, instance: Any) -> Collection[str]:
+        """The uuids of the resource providers that the scheduler has given to a server."""
+        allocations: Mapping[str, Any] = (
+            self.manager.reportclient.get_allocations_for_consumer(
+                nova_context.get_admin_context(), instance.uuid
+            )
+            or {}
+        )
+        return list(allocations)
+
     # -- server groups --------------------------------------------------------
 
     def group_of(self, instance: Any) -> virt.ServerGroup | None:

@@ -11,21 +11,67 @@ from __future__ import annotations
 
 from typing import Any
 
+from nova.compute import task_states, vm_states
+
 from ironic_virt import driver, exceptions
 from ironic_virt.nova.errors import Doing, translated
+from ironic_virt.nova.virtapi import NovaVirtAPI
 
 _WHEN = "Ironic connects a node's volumes when it deploys it. Name them when the server is created"
+
+
+class _Placed:
+    """A server with the compute node that its record does not name yet."""
+
+    def __init__(self, instance: Any, node: str) -> None:
+        self._instance, self.node = instance, node
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._instance, name)
 
 
 class Volumes:
     """The part of the virt driver that is about volumes."""
 
     _driver: driver.IronicDriver
+    _records: NovaVirtAPI
 
     def get_volume_connector(self, instance: Any) -> dict[str, Any]:
-        """What Cinder must know of the server's node."""
+        """What Cinder must know of the server's node, which is reserved now if it is unshelved.
+
+        For that Nova connects volumes before it calls anything else, and before the record
+        of the server names the node; only Placement knows it.
+        """
+        is_shelved = instance.vm_state == vm_states.SHELVED_OFFLOADED
+        if is_shelved and instance.node is None and instance.task_state == task_states.SPAWNING:
+            with translated(Doing.PREPARE, instance):
+                self._reserve_for(instance)
         with translated(Doing.LOOK, instance):
             return dict(self._driver.get_volume_connector(instance))
+
+    def _reserve_for(self, instance: Any) -> None:
+        names = {
+            self._driver.record_uuid(name): name for name in self._driver.get_available_nodes()
+        }
+        places = [names[uuid] for uuid in self._records.places(instance) if uuid in names]
+        try:
+            carrier = self._driver.node_of(instance)
+        except exceptions.InstanceNotFound:
+            carrier = None
+        is_elsewhere = not self._driver.picks_nodes() and carrier not in (None, *places)
+        if len(places) != 1 or is_elsewhere:
+            raise exceptions.ReservationFailed(
+                instance.uuid,
+                f"the scheduler's place is not known: {', '.join(places) or 'none'}. What a "
+                "former try has left is given up within two refreshes",
+                candidates=len(places),
+            )
+        try:
+            self._driver.prepare_for_spawn(_Placed(instance, places[0]))
+        except Exception:
+            # Nova undoes nothing as early as this.
+            self._records.release_place(instance)
+            raise
 
     def attach_volume(
         self,

@@ -106,6 +106,13 @@ class VirtAPI(abc.ABC):
         Returns when :meth:`group_of` shows it to the other members.
         """
 
+    def placeless(self, uuids: Collection[str]) -> Collection[str]:
+        """Return which of these instances exist without a node, and are not to get one now."""
+        return ()
+
+    def release_place(self, instance: InstanceLike) -> None:  # noqa: B027
+        """Called when the node is given up that was reserved for one of :meth:`placeless`."""
+
     def image_of(self, instance: InstanceLike) -> ImageLike | None:
         """Return the image of an instance that is about to be deployed.
 
