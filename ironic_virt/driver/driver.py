@@ -197,13 +197,11 @@ class IronicDriver:
     def node_counts(self) -> virt.NodeCounts:
         """Return how many nodes this host has, as of the last refresh; nobody is asked."""
         counts = self._compute_nodes.counts()
-        if self.lease is None:
+        if (lease := self.lease) is None:
             return counts
+        reports = lease.foreign_reports
         return dataclasses.replace(
-            counts,
-            active=self.lease.holds,
-            lease_age=self.lease.age(),
-            foreign_reports=self.lease.foreign_reports,
+            counts, active=lease.holds, lease_age=lease.age(), foreign_reports=reports
         )
 
     def get_available_resource(self, nodename: str) -> virt.NodeResource:
@@ -266,10 +264,7 @@ class IronicDriver:
         self._network.prepare(instance, network_info)
 
     def spawn(self, request: virt.DeployRequest) -> None:
-        """Deploy the instance and return when it is active.
-
-        The node that the scheduler has picked need not be reserved before: this does it.
-        """
+        """Deploy the instance, whose node may not be reserved yet; return when it is active."""
         self._spawn.spawn(request)
 
     def finish_spawn(self, instance: virt.InstanceLike, *, has_volumes: bool = False) -> None:
@@ -324,9 +319,7 @@ class IronicDriver:
     # -- consoles, networks, volumes ------------------------------------------
 
     def get_serial_console(self, instance: virt.InstanceLike) -> virt.ConsoleAddress:
-        """Enable the serial console, and return its address.
-
-        A console that is enabled already is disabled first, which ends its session.
+        """Enable the serial console, anew if it is on already, and return its address.
 
         :raises ConsoleUnavailable: there is none.
         """
@@ -382,10 +375,7 @@ class IronicDriver:
         self._power.on(instance)
 
     def power_update_event(self, instance: virt.InstanceLike) -> None:
-        """Called when the node's power state has changed without a request of the service.
-
-        The service updates its own records.
-        """
+        """Take note of a power state that changed by itself; the service updates its records."""
         self._power.look_again(instance)
 
     def trigger_crash_dump(self, instance: virt.InstanceLike) -> None:
