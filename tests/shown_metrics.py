@@ -116,7 +116,9 @@ def shown(directory: Path) -> Iterator[str]:
         happen(driver, server.fake)
         # A real one ends this process when it is late.
         leased: Any = driver
-        leased.lease = SimpleNamespace(holds=True, age=lambda: 0.5, release=lambda: None)
+        leased.lease = SimpleNamespace(
+            holds=True, age=lambda: 0.5, foreign_reports=2, release=lambda: None
+        )
         with page.served(options, page.application(metrics.registry)):
             yield f"http://127.0.0.1:{port}"
         driver.cleanup_host()

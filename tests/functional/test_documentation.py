@@ -150,7 +150,7 @@ def test_readme_is_rendered_by_a_package_index() -> None:
     tree = core.publish_doctree(README.read_text(), settings_overrides=settings)
     assert tree["title"] == "ironic-virt"
     images = re.findall(r"^\.\. image:: (.+)$", README.read_text(), re.MULTILINE)
-    assert [(typed.ROOT / image).is_file() for image in images] == [True]
+    assert all((typed.ROOT / image).is_file() for image in images)
 
 
 def test_every_example_is_run_here_and_printed_there() -> None:

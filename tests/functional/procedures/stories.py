@@ -12,7 +12,7 @@ import signal
 from collections.abc import Callable
 
 from tests.functional.compute.processes import wait_for
-from tests.functional.procedures.site import Site
+from tests.functional.procedures.site import Failed, Site
 
 MakeNode = Callable[..., str]
 """Makes a node in Ironic, by its name and its shard; returns its uuid."""
@@ -37,7 +37,14 @@ def shard(site: Site, name: str, key: str) -> None:
 
 def wait_for_nodes(site: Site, nodes: list[str]) -> None:
     """Return when each node has a record."""
-    wait_for("records of all nodes", lambda: set(site.owners()) == set(nodes))
+
+    def are_there() -> bool:
+        try:
+            return set(site.owners()) == set(nodes)
+        except Failed:
+            return False  # The service has not made the tables yet.
+
+    wait_for("records of all nodes", are_there)
 
 
 def instances_answer(site: Site, names: list[str], hosts: set[str]) -> None:
