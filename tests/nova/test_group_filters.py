@@ -46,6 +46,7 @@ def request(policy: str, members: dict[str, str], count: int = 1, **more: Any) -
     group = objects.InstanceGroup(
         uuid=M1, name="web", policy=policy, members=[M1, M2], rules={}, hosts=["kvm1"]
     )
+    group.policies = [policy]
     fields = {"scheduler_hints": {}, "requested_destination": None, "ignore_hosts": None} | more
     spec = objects.RequestSpec(
         instance_uuid=NEW, instance_group=group, num_instances=count, **fields
