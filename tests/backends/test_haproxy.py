@@ -21,6 +21,8 @@ from ironic_virt.testing.server_process import ServerProcess
 from tests.nova_deployment.processes import listens
 from tools.real_ironic.ports import free_port
 
+pytestmark = pytest.mark.seldom  # Queues are waited for on a real clock: a minute.
+
 SHIPPED = Path(__file__).parents[2] / "etc/deploy/haproxy/ironic.cfg"
 SECONDS = 60.0
 

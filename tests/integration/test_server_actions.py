@@ -127,8 +127,6 @@ def test_a_server_is_sent_an_nmi(
     stage.operator.patch(node, driver_info={"takes_nmi": True})
     assert shown(service, "server", "dump", "create", "--wait", "web")["status"] == "ACTIVE"
     assert nmis() == 1
-    events = shown(service, "server", "event", "list", "web")
-    assert [one["Action"] for one in events[:2]] == ["trigger_crash_dump"] * 2
     done(service, "server", "stop", "--wait", "web")
     code, _, err = run(service, "server", "dump", "create", "web")
     assert code == 1
