@@ -205,6 +205,9 @@ class Laws:
             return
         if target == "deleted":
             self._undeployed_late.add(node.uuid)
+            if row is not None and row.task_state == TaskState.REBUILDING:
+                # Ironic rebuilds no protected node: until then nothing keeps a request out.
+                self.torn_down_late.add(row.uuid)
         told = row is not None and row.task_state is None and row.vm_state != "error"
         if told and row is not None and not self._may_go(row):
             if self._unprotected.get(node.uuid) != row.uuid:
