@@ -182,6 +182,7 @@ class TestSlowLifeInTree(SlowLife):
     driver = figures.IN_TREE
 
 
+@pytest.mark.seldom
 class TestSlowLife(SlowLife):
     """Ours."""
 

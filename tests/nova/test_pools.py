@@ -87,6 +87,7 @@ class TestPools(Deployment):
         nodes = self.ironic("GET", "/nodes?associated=true&fields=uuid,instance_uuid")["nodes"]
         return {one["instance_uuid"]: one["uuid"] for one in nodes}
 
+    @pytest.mark.seldom
     @pytest.mark.timeout(1800, method="thread")
     def test_a_server_on_every_node_at_once(self) -> None:
         computes = [self.start_service("compute", host) for host in COMPUTES]

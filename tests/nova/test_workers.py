@@ -252,6 +252,7 @@ def life(
         one.doCleanups()
 
 
+@pytest.mark.seldom  # Two minutes each.
 @pytest.mark.parametrize("node_selection", ["scheduler", "ironic"])
 def test_the_records_are_those_of_one_worker(
     ironic: real_ironic.RealIronic, node_selection: str, monkeypatch: pytest.MonkeyPatch
