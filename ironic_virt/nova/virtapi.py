@@ -162,7 +162,9 @@ class NovaVirtAPI(virt.VirtAPI):
     # -- server groups --------------------------------------------------------
 
     def group_of(self, instance: Any) -> virt.ServerGroup | None:
-        """The server's group, unless its operator has switched Nova's own late check off."""
+        """The server's group; none if nodes have no domains, or the check was switched off."""
+        if self._conf.ironic.failure_domain is None:
+            return None
         group = self._from_api(
             instance,
             lambda context: _group(context, instance.uuid) if self.groups_checked else None,

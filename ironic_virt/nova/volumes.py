@@ -42,8 +42,11 @@ class Volumes:
         For that Nova connects volumes before it calls anything else, and before the record
         of the server names the node; only Placement knows it.
         """
-        is_shelved = instance.vm_state == vm_states.SHELVED_OFFLOADED
-        if is_shelved and instance.node is None and instance.task_state == task_states.SPAWNING:
+        is_unshelved = instance.node is None and (
+            (instance.vm_state, instance.task_state)
+            == (vm_states.SHELVED_OFFLOADED, task_states.SPAWNING)
+        )
+        if is_unshelved:
             with translated(Doing.PREPARE, instance):
                 self._reserve_for(instance)
         with translated(Doing.LOOK, instance):
