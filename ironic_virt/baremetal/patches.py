@@ -28,13 +28,13 @@ def patch_is_applied(resource: Mapping[str, Any], patch: JsonPatch) -> bool:
     :param resource: as decoded from JSON; not changed.
     """
     paths = [_parts(operation["path"]) for operation in patch]
-    wanted = dict(resource)
+    result = dict(resource)
     for number, (operation, path) in enumerate(zip(patch, paths, strict=True)):
         # What a later operation overwrites need not have left a trace.
         overwritten = any(path[: len(later)] == later for later in paths[number + 1 :])
-        if not overwritten and not _apply(wanted, operation, path):
+        if not overwritten and not _apply(result, operation, path):
             return False
-    return bool(wanted == resource)
+    return bool(result == resource)
 
 
 def _apply(resource: dict[str, Any], operation: Mapping[str, Any], path: Sequence[str]) -> bool:

@@ -97,19 +97,16 @@ class Configured(Command):
                 from ironic_virt.conf import database as options
             conf = options.load(files)
             database = Database(conf, patient=False)
-            try:
-                # Some are imported only when they are needed.
-                database.open(make=None if self.makes_records else False)
-            except SchemaMismatch as error:
-                database.close()
-                origin = ", ".join(files) or "no configuration file, since none is named or there"
-                self.refuse(f"{error} (read: {origin})")
-            try:
+            # Some packages are imported only when they are needed.
+            with contextlib.closing(database):
+                try:
+                    database.open(make=None if self.makes_records else False)
+                except SchemaMismatch as error:
+                    read = ", ".join(files) or "no configuration file: none is named or there"
+                    self.refuse(f"{error} (read: {read})")
                 if database.is_new:
                     self.app.LOG.warning("Made a new database: %s", database.url)
                 yield conf, database
-            finally:
-                database.close()
 
 
 @contextlib.contextmanager

@@ -170,8 +170,8 @@ examples:
                 properties=parsed_args.properties,
                 requested_node=parsed_args.node,
             )
-            asked = self._created(requests, wanted, parsed_args)
-            instances = self.follow(requests, asked, parsed_args)
+            created = self._created(requests, wanted, parsed_args)
+            instances = self.follow(requests, created, parsed_args)
             if most > 1:
                 return output.table(server_view.LIST_COLUMNS, instances)
             return server_view.one(instances[0])
@@ -179,7 +179,10 @@ examples:
     def _created(
         self, requests: Requests, wanted: NewInstance, parsed_args: argparse.Namespace
     ) -> Sequence[Request]:
-        """Ask for the servers; with ``--wait``, again while nodes for them are being cleaned."""
+        """Ask for the servers; with ``--wait``, again while nodes for them are being cleaned.
+
+        The records tell nobody of a change, so they are looked at again and again.
+        """
         bound = parsed_args.node_timeout if parsed_args.wait else 0.0
         deadline, pause, shown = time.monotonic() + bound, _FIRST_PAUSE, ""
         while True:

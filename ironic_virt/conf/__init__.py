@@ -86,9 +86,9 @@ def read(
 def _anchor(conf: cfg.ConfigOpts) -> None:
     """Have a relative ``state_path`` begin at the directory of the file that names it."""
     with contextlib.suppress(cfg.NoSuchOptError):
-        where = conf.get_location("state_path")
-        if where is not None and where.location == cfg.Locations.user:
-            directory = os.path.dirname(os.path.abspath(where.detail))
+        location = conf.get_location("state_path")
+        if location is not None and location.location == cfg.Locations.user:
+            directory = os.path.dirname(os.path.abspath(location.detail))
             conf.set_override("state_path", os.path.join(directory, conf.state_path))
 
 

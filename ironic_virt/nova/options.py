@@ -85,7 +85,9 @@ def take_over_group_check(workarounds: cfg.ConfigOpts) -> bool:
         LOG.info("[%s] %s is set: server groups are checked by the scheduler alone", group, option)
         return False
     if not is_off:
-        LOG.info("The driver checks server groups by failure domain instead of Nova by host")
+        LOG.info(
+            "Nova does not check server groups late by host; the driver may, by failure domain"
+        )
         workarounds.set_default(option, True, group)
         if not getattr(workarounds[group], option):
             # The file says so.

@@ -163,12 +163,9 @@ class NovaVirtAPI(virt.VirtAPI):
 
     def group_of(self, instance: Any) -> virt.ServerGroup | None:
         """The server's group; none if nodes have no domains, or the check was switched off."""
-        if self._conf.ironic.failure_domain is None:
+        if self._conf.ironic.failure_domain is None or not self.groups_checked:
             return None
-        group = self._from_api(
-            instance,
-            lambda context: _group(context, instance.uuid) if self.groups_checked else None,
-        )
+        group = self._from_api(instance, lambda context: _group(context, instance.uuid))
         if group is None:
             return None
         others = find_instances(

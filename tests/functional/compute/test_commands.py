@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import os
 import subprocess
@@ -12,17 +13,19 @@ import sys
 from collections.abc import Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from oslo_config import cfg
 
 from ironic_virt import virt
+from ironic_virt.cmd import server_create
 from ironic_virt.compute.api import Outcome, Request, Requests
 from ironic_virt.compute.db import Database, records
 from ironic_virt.compute.states import TaskState, VmState
 from tests import log_watch
 from tests.functional.compute.commands import Commands, Result
-from tests.functional.compute.stage import claim, free_node, new_uuid, offer, register
+from tests.functional.compute.stage import claim, free_node, new_uuid, offer, register, report
 
 IMAGE = ("--image", "file:///images/a.raw")
 CREATE = ("server", "create", "--flavor", "gold", *IMAGE)
@@ -537,6 +540,37 @@ def test_a_relative_state_path_begins_at_the_file_that_names_it(
     monkeypatch.setenv("IRONIC_VIRT_CONFIG_FILE", str(file))
     assert run("flavor", "create", "gold", "--resource-class", "gold").code == 0
     assert (tmp_path / "etc" / "state" / "ironic-virt.sqlite").exists()
+
+
+def test_a_create_waits_for_a_node_that_is_being_cleaned(
+    run: Commands, db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    register(db, "late")
+    db.flavors.create(virt.Flavor("late", extra_specs={"resources:CUSTOM_LATE": "1"}))
+    node = report(resource_class="late", available=False, cleaning=True)
+    db.compute_nodes.save("late", [node])
+    line = ("server", "create", "--flavor", "late", "--image", "file:///a.raw")
+    refused = run(*line, "first")
+    assert (refused.code, refused.err.count("1 node is being cleaned\n")) == (1, 1)
+    now, pauses = 0.0, []
+
+    def sleep(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+        pauses.append(seconds)
+        if len(pauses) == 6:
+            free = dataclasses.replace(node, available=True, cleaning=False)
+            db.compute_nodes.save("late", [free])
+
+    clock = SimpleNamespace(monotonic=lambda: now, sleep=sleep)
+    monkeypatch.setattr(server_create, "time", clock)
+    given_up = run(*line, "--wait", "--node-timeout", "3", "second")
+    assert (given_up.code, pauses) == (1, [0.25, 0.5, 1.0, 1.25])
+    assert given_up.err.count("Waiting for a node: 1 node is being cleaned\n") == 1
+    # Nobody builds it: only its request is of interest.
+    got = run(*line, "--wait", "--timeout", "0.1", "third")
+    assert "Waiting for a node" in got.err
+    assert db.instances.get("third").node == node.uuid
 
 
 # -- pools --------------------------------------------------------------------
