@@ -28,11 +28,11 @@ class ExitCode(_Code):
     :ivar meaning: what it means, in words that follow the number.
     """
 
-    DONE = 0, "it worked, or was told to end"
-    FAILED = 1, "it was tried and failed; standard error says why"
+    DONE = 0, "success"
+    FAILED = 1, "it failed; standard error says why"
     REFUSED = 2, "the command line or the configuration is wrong"
-    SUPERSEDED = 3, "another service has this host name; don't start it again"
-    LEASE_LOST = 4, "the lease is lost; start it again, as a standby"
+    SUPERSEDED = 3, "another service has this host name; don't restart it"
+    LEASE_LOST = 4, "the lease was lost; restart it as a standby"
     INTERRUPTED = 130, "SIGINT"
     PIPE_CLOSED = 141, "the program that read its output has ended"
     TERMINATED = 143, "SIGTERM, the second one in a service"
@@ -44,9 +44,9 @@ class FleetExitCode(_Code):
     :ivar meaning: what it means, in words that follow the number.
     """
 
-    SOUND = 0, "it worked, and found nothing"
-    FAILED = 1, "it could not be done, or the command line is wrong"
-    FOUND = 2, "it was done, and it found something or left something over"
+    SOUND = 0, "success, and no findings"
+    FAILED = 1, "it failed, or the command line is wrong"
+    FOUND = 2, "completed, with findings or unfinished nodes"
     INTERRUPTED = 130, "SIGINT"
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What log lines need: each thing once, an outage every few minutes, foreign text cut.
+"""Helpers for log lines: log a thing once, repeat an outage every few minutes, cut long text.
 
-The classes keep what was told and when; their callers write the lines.
+The classes remember what was logged and when; their callers write the lines.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from collections.abc import Callable, Hashable
 
 from ironic_virt import exceptions
 
-MOST_TOLD = 100_000
-"""So many things are remembered, a node each in the largest fleets."""
+MOST_LOGGED = 100_000
+"""How many things are remembered: one for each node of the largest fleets."""
 
 REMIND_AFTER = 300.0
-"""Seconds after which an outage that lasts is told again."""
+"""Seconds after which an outage that lasts is logged again."""
 
 LONGEST = 500
 """Characters of a text that others have written."""
@@ -32,12 +32,12 @@ _CONTROL = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]+"
 )
 
-# How SQLAlchemy and databases go on behind their first line: with the statement, and with
-# its values, which may be secret.
+# What SQLAlchemy and databases append to the first line of an error: the statement and its
+# values, which may be secret.
 _SQL = re.compile(r"\s*(?:\bLINE \d+: |\bDETAIL: |\[SQL: ).*", re.DOTALL)
 
 
-class Told:
+class LogOnce:
     """What was logged, so that it is logged once; the oldest is forgotten beyond a number.
 
     Thread-safe.
@@ -45,18 +45,18 @@ class Told:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        # Hashes, because what is told may be long.
-        self._told: dict[int, None] = {}
+        # Hashes, because what is logged may be long.
+        self._logged: dict[int, None] = {}
 
-    def is_news(self, what: Hashable) -> bool:
+    def is_news(self, item: Hashable) -> bool:
         """Record that something is logged now; ``False``: it was logged before."""
-        key = hash(what)
+        key = hash(item)
         with self._lock:
-            if key in self._told:
+            if key in self._logged:
                 return False
-            if len(self._told) >= MOST_TOLD:
-                del self._told[next(iter(self._told))]
-            self._told[key] = None
+            if len(self._logged) >= MOST_LOGGED:
+                del self._logged[next(iter(self._logged))]
+            self._logged[key] = None
         return True
 
 
@@ -77,22 +77,22 @@ class OutageTimer:
         self._lock = threading.Lock()
         self._since: float | None = None
         self._failed_at = 0.0
-        self._told_at = 0.0
+        self._logged_at = 0.0
 
     def failed(self) -> float | None:
         """Take note of a failure.
 
-        :returns: for how many seconds it has failed, if that is to be told now; 0: it is
+        :returns: for how many seconds it has failed, if that is to be logged now; 0: it is
             the first failure.
         """
         with self._lock:
-            now = self._failed_at = self._clock()
+            current_time = self._failed_at = self._clock()
             if self._since is None:
-                self._since = now
-            elif now - self._told_at < REMIND_AFTER:
+                self._since = current_time
+            elif current_time - self._logged_at < REMIND_AFTER:
                 return None
-            self._told_at = now
-            return now - self._since
+            self._logged_at = current_time
+            return current_time - self._since
 
     def worked(self) -> float | None:
         """Take note of a success.
@@ -102,11 +102,11 @@ class OutageTimer:
         if self._since is None:
             return None
         with self._lock:
-            now = self._clock()
-            if self._since is None or now - self._failed_at < self._settle:
+            current_time = self._clock()
+            if self._since is None or current_time - self._failed_at < self._settle:
                 return None
             since, self._since = self._since, None
-            return now - since
+            return current_time - since
 
 
 def one_line(text: str, longest: int = LONGEST) -> str:
@@ -129,20 +129,20 @@ def reason(text: str | None) -> str | None:
     return None if text is None else one_line(text, LONGEST_REASON)
 
 
-def tell_errors_once(name: str = "ironic_virt") -> None:
+def log_errors_once(name: str = "ironic_virt") -> None:
     """Keep oslo.log from adding an error to lines that say it already.
 
     oslo.log ends each warning that is written while an error is handled with that error.
     Our lines name their error themselves; a traceback still brings its own.
 
-    :param name: the logger above those that are meant.
+    :param name: the parent of the loggers to change.
     """
     logger = logging.getLogger(name)
     if not isinstance(logger.parent, _Between):
         logger.parent = _Between(name)
 
 
-def said(error: Exception) -> str:
+def error_text(error: Exception) -> str:
     """An error for a log line: its text, or its kind where a traceback follows."""
     is_ours = isinstance(error, exceptions.IronicVirtError)
     return str(error) if is_ours else type(error).__name__
@@ -155,16 +155,16 @@ class _Between(logging.Logger):
         super().__init__(name)
         self.parent = logging.getLogger()
         self.propagate = False
-        self.addHandler(_Unsummed())
+        self.addHandler(_WithoutErrorSummary())
 
 
-class _Unsummed(logging.Handler):
+class _WithoutErrorSummary(logging.Handler):
     """Hands lines to the root's handlers where oslo.log sees no error being handled."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """See :class:`logging.Handler`."""
+        """Pass a line to the handlers of the root logger."""
         try:
-            # Of the errors that are being handled oslo.log takes the last one, but not this kind.
+            # oslo.log appends the error that was raised last, but leaves out a ValueError.
             raise ValueError
         except ValueError:
             logging.getLogger().callHandlers(record)

@@ -5,7 +5,7 @@
 An allocation is made for an instance and has the instance's uuid, so there is never
 a second one: a request that is sent again finds what the first one made.  Ironic
 matches by resource class and traits alone and knows nothing of shards or conductor
-groups, so it is always told which nodes it may take.
+groups, so each request lists the nodes that it may take.
 
 It decides after it has answered: an allocation is ``allocating`` at first, and then
 ``active``, with a node, or in ``error``.  Waiting for that is the caller's affair.
@@ -15,7 +15,6 @@ Thread-safe: it keeps nothing.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -52,8 +51,8 @@ class Allocation(msgspec.Struct, frozen=True, kw_only=True):
     extra: dict[str, Any] | None = None
 
 
-_ALLOCATION = answers.reader(Allocation, "an allocation")
-_PAGE = paging.reader("allocations", Allocation, "a page of allocations")
+_ALLOCATION = answers.make_reader(Allocation, "an allocation")
+_PAGE = paging.make_reader("allocations", Allocation, "a page of allocations")
 
 
 class Allocations:
@@ -80,9 +79,9 @@ class Allocations:
         :param uuid: the instance's.
         :param candidate_nodes: uuids of nodes; one that Ironic doesn't have is refused.
         :param traits: those that the node must have; it may have more.
-        :param extra: to be noted with it.
-        :returns: the allocation as it is now; one that was there before is returned
-            as it was made, whatever is asked for now.
+        :param extra: stored with the allocation.
+        :returns: the allocation as it is now; one that existed before is returned as it was
+            made, even if the arguments differ.
         :raises ValueError: there are no candidates: Ironic would take any node.
         :raises BadRequest: among others if a candidate doesn't exist.
         """
@@ -102,17 +101,17 @@ class Allocations:
                 Call("POST", _PATH, json=body), lambda: self.get(uuid), _allocation_in
             )
         except exceptions.Conflict:
-            found = self.get(uuid)
-            if found is None:
+            allocation = self.get(uuid)
+            if allocation is None:
                 raise
-            return found
+            return allocation
 
     def get(self, uuid: str) -> Allocation | None:
         """An allocation as it is now; ``None`` if Ironic has none of this uuid."""
         try:
-            return self._sender.read(Call("GET", _path_of(uuid)), _allocation_in)
+            return self._sender.read(Call("GET", path_of("allocations", uuid)), _allocation_in)
         except exceptions.NotFound as exc:
-            _confirm_absent(exc, uuid)
+            answers.confirm_absent(exc, f"Allocation {uuid}")
             return None
 
     def listed(self) -> list[Allocation]:
@@ -120,7 +119,7 @@ class Allocations:
 
         :raises IronicError: any page failed; there is no partial result.
         """
-        return paging.whole(self._sender, Call("GET", _PATH), _PAGE)
+        return paging.read_all(self._sender, Call("GET", _PATH), _PAGE)
 
     def delete(self, uuid: str) -> bool:
         """Give a reservation up; its node is free again.
@@ -131,23 +130,13 @@ class Allocations:
         """
         try:
             return self._sender.change(
-                Call("DELETE", _path_of(uuid)),
+                Call("DELETE", path_of("allocations", uuid)),
                 lambda: True if self.get(uuid) is None else None,
                 lambda _: True,
             )
         except exceptions.NotFound as exc:
-            _confirm_absent(exc, uuid)
+            answers.confirm_absent(exc, f"Allocation {uuid}")
             return False
-
-
-def _path_of(uuid: str) -> str:
-    return path_of("allocations", uuid)
-
-
-def _confirm_absent(error: exceptions.NotFound, uuid: str) -> None:
-    """Raise unless the 404 is Ironic's own: a proxy may send one, too."""
-    if not re.search(rf"\bAllocation {re.escape(uuid)} could not be found", error.message):
-        raise error
 
 
 def _allocation_in(answer: Answer) -> Allocation:

@@ -25,8 +25,8 @@ from ironic_virt.baremetal.consoles import Consoles
 from ironic_virt.baremetal.history import History
 from ironic_virt.baremetal.http import answers
 from ironic_virt.baremetal.http.connection import Answer, Channel, KeystoneChannel
-from ironic_virt.baremetal.http.reachability import ReportingChannel, where
-from ironic_virt.baremetal.http.requests import Call, Fence, Guard, Observe, Sender, path_of
+from ironic_virt.baremetal.http.reachability import ReportingChannel, describe_url
+from ironic_virt.baremetal.http.requests import Call, Guard, Observe, RequestFence, Sender, path_of
 from ironic_virt.baremetal.http.retry import RetryPolicy
 from ironic_virt.baremetal.http.versions import ServerVersions
 from ironic_virt.baremetal.management import Management
@@ -72,8 +72,8 @@ class Validation(msgspec.Struct, frozen=True):
     reason: str | None = None
 
 
-_OBJECT = answers.reader(dict[str, Any], "a node")
-_VALIDATION = answers.reader(dict[str, Validation], "a validation")
+_OBJECT = answers.make_reader(dict[str, Any], "a node")
+_VALIDATION = answers.make_reader(dict[str, Validation], "a validation")
 
 
 class IronicClient:
@@ -102,37 +102,39 @@ class IronicClient:
         cls,
         conf: cfg.ConfigOpts,
         observe: Observe | None = None,
-        fence: Fence | None = None,
+        fence: RequestFence | None = None,
+        failure_domain: str | None = None,
     ) -> IronicClient:
         """A client by the ``[ironic]`` options.
 
         :param observe: called after each request: see :data:`Observe`.
         :param fence: asked around and within each request.
+        :param failure_domain: instead of the option.
         """
         last = fence.may_change if fence else None
-        channel = ReportingChannel(KeystoneChannel.from_conf(conf, last), where(conf))
+        channel = ReportingChannel(KeystoneChannel.from_conf(conf, last), describe_url(conf))
         guard = fence.sending if fence else None
         retry = RetryPolicy.from_conf(conf)
-        return cls(channel, retry, guard, observe, conf.ironic.failure_domain)
+        return cls(channel, retry, guard, observe, failure_domain or conf.ironic.failure_domain)
 
     def single_try(self) -> IronicClient:
-        """The same client without retries, for callers that repeat requests by themselves."""
+        """Return a copy of the client that never retries, for callers that do so themselves."""
         return self._by(self._sender.single_try())
 
     def within(self, timeout: float) -> IronicClient:
-        """The same client with a shorter timeout.
+        """Return a copy of the client with a shorter timeout.
 
         :param timeout: seconds for each answer, if that is less than usual.
         """
         return self._by(self._sender.within(timeout))
 
     def rechecking(self, check: Callable[[], object]) -> IronicClient:
-        """The same client, but each change calls a check before each further try.
+        """Return a copy of the client that calls a check before it retries a change.
 
         So a change that waited for a lock is not sent to a node that has changed meanwhile.
         The check is not called before the first try, nor once a lost reply is found to have
-        been applied.  A GET within it is tried once: if that fails for a reason that may pass,
-        the try has failed, and the next one begins with the check again.
+        been applied.  A GET within the check is tried once: if it fails with a transient error,
+        the whole try has failed, and the next one begins with the check again.
 
         :param check: raises if the change is no longer right, which ends the change with
             that error; called after the checks that this client already has.
@@ -239,13 +241,10 @@ class IronicClient:
 
     # -- nodes, changed -------------------------------------------------------
 
-    def patch_node(
-        self, uuid: str, patch: JsonPatch, *, again: Callable[[], None] | None = None
-    ) -> Node:
+    def patch_node(self, uuid: str, patch: JsonPatch) -> Node:
         """Apply a JSON patch; on a lost reply, see first whether it has been applied.
 
         :param patch: ``add``, ``replace`` and ``remove`` operations.
-        :param again: called before it is asked for again; raises if it is no longer right.
         :returns: the node as it is afterwards.
         :raises Conflict: among others when ``instance_uuid`` is another's.
         """
@@ -258,7 +257,6 @@ class IronicClient:
             Call("PATCH", path, json=list(patch), node=uuid),
             lambda: self._sender.read(Call("GET", path, node=uuid), parse),
             self._node_in,
-            again=again,
         )
 
     def set_provision_state(
@@ -270,7 +268,6 @@ class IronicClient:
         configdrive: str | Mapping[str, Any] | None = None,
         rescue_password: str | None = None,
         deploy_steps: Sequence[Mapping[str, Any]] = (),
-        again: Callable[[], None] | None = None,
     ) -> None:
         """Ask for a change of the provision state; it happens later.
 
@@ -279,9 +276,8 @@ class IronicClient:
             request was taken.
         :param configdrive: base64 of a gzipped ISO, or the JSON form.
         :param rescue_password: for the verb ``rescue``.
-        :param deploy_steps: for the verbs ``active`` and ``rebuild``, beside those that
-            the node has by itself.
-        :param again: called before it is asked for again; raises if it is no longer right.
+        :param deploy_steps: for the verbs ``active`` and ``rebuild``, in addition to the steps
+            that the node's hardware runs anyway.
         :raises BadRequest: the node's state doesn't allow it.
         """
         body: dict[str, Any] = {"target": verb}
@@ -291,7 +287,7 @@ class IronicClient:
             body["deploy_steps"] = list(deploy_steps)
         if configdrive is not None:
             body["configdrive"] = configdrive
-        self._change_state(uuid, "provision", body, applied, again)
+        self._change_state(uuid, "provision", body, applied)
 
     def set_power_state(
         self,
@@ -300,18 +296,16 @@ class IronicClient:
         *,
         applied: Callable[[Node], bool],
         timeout: int | None = None,
-        again: Callable[[], None] | None = None,
     ) -> None:
         """Ask for a change of the power state; it happens later.
 
         :param target: ``power on``, ``power off``, ``rebooting``, ``soft ...``.
         :param timeout: seconds that Ironic gives a soft change.
-        :param again: called before it is asked for again; raises if it is no longer right.
         """
         body: dict[str, Any] = {"target": target}
         if timeout is not None:
             body["timeout"] = timeout
-        self._change_state(uuid, "power", body, applied, again)
+        self._change_state(uuid, "power", body, applied)
 
     def _change_state(
         self,
@@ -319,13 +313,11 @@ class IronicClient:
         kind: str,
         body: Mapping[str, Any],
         applied: Callable[[Node], bool],
-        again: Callable[[], None] | None,
     ) -> None:
         self._sender.change(
             Call("PUT", path_of("nodes", uuid, "states", kind), json=body, node=uuid),
             lambda: applied(self.get_node(uuid)) or None,
             lambda _: True,
-            again=again,
         )
 
     def validate_node(self, uuid: str) -> dict[str, Validation]:
@@ -347,7 +339,7 @@ def _shown_in(answer: Answer) -> frozenset[str]:
 
 
 def _readable(node: Node) -> Node:
-    """A node of which all could be read that was asked for."""
+    """Return the node if every field that was asked for could be read; else raise."""
     if node.malformed:
         raise exceptions.NodeUnreadable(node.malformed, node=node.uuid)
     return node

@@ -5,8 +5,8 @@
 Any API version has them.  Switching is done after Ironic has answered; waiting for that,
 by :attr:`Node.console_enabled`, is the caller's affair.
 
-To be asked sparingly: with IPMI, Ironic 39.0.0 ends whatever session there is each time
-that it is asked where an enabled console is, which takes it several seconds.
+Ask sparingly: with IPMI, each time that Ironic 39.0.0 is asked where an enabled console is, it
+ends the session in progress, and takes several seconds.
 
 Thread-safe: it keeps nothing.
 """
@@ -14,7 +14,6 @@ Thread-safe: it keeps nothing.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 
 import msgspec
 
@@ -54,8 +53,8 @@ class _Notes(msgspec.Struct):
     driver_internal_info: _VncAddress
 
 
-_CONSOLE = answers.reader(_Console, "a console")
-_NOTES = answers.reader(_Notes, "a node")
+_CONSOLE = answers.make_reader(_Console, "a console")
+_NOTES = answers.make_reader(_Notes, "a node")
 
 
 class Consoles:
@@ -83,10 +82,9 @@ class Consoles:
         notes = self._sender.read(call, _NOTES).driver_internal_info
         return notes.vnc_host, notes.vnc_port
 
-    def switch(self, node: str, on: bool, *, again: Callable[[], None] | None = None) -> None:
+    def switch(self, node: str, on: bool) -> None:
         """Ask for a console to be switched on or off; if it is so already, nothing happens.
 
-        :param again: called before it is asked for again; raises if it is no longer right.
         :raises BadRequest: the node has none, or its ``driver_info`` lacks something.
         """
         self._sender.change(
@@ -94,7 +92,6 @@ class Consoles:
             # Asking twice does no harm, and while it is being done the node is locked.
             lambda: None,
             lambda _: True,
-            again=again,
         )
 
 

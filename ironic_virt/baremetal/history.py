@@ -37,7 +37,7 @@ class _Page(msgspec.Struct):
     history: list[NodeEvent]
 
 
-_PAGE = answers.reader(_Page, "a node's history")
+_PAGE = answers.make_reader(_Page, "a node's history")
 
 
 class History:

@@ -8,7 +8,6 @@ Thread-safe: it keeps nothing.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable
 from typing import Any, NoReturn
 
 import msgspec
@@ -24,7 +23,7 @@ class _Noted(msgspec.Struct):
     driver_internal_info: dict[str, Any] | None = None
 
 
-_NOTED = answers.reader(_Noted, "a node")
+_NOTED = answers.make_reader(_Noted, "a node")
 
 
 class Management:
@@ -36,13 +35,12 @@ class Management:
     def __init__(self, sender: Sender) -> None:
         self._sender = sender
 
-    def inject_nmi(self, uuid: str, *, again: Callable[[], None] | None = None) -> None:
+    def inject_nmi(self, uuid: str) -> None:
         """Send a node a non-maskable interrupt; return when the hardware has taken it.
 
         A second one may break off what the first one has set off.  So a request whose
         reply is lost, or that Ironic broke off at, is not sent again.
 
-        :param again: called before it is asked for again; raises if it is no longer right.
         :raises BadRequest: the node's hardware type can't do it.
         :raises IronicError: among others when it is not known whether it was sent.
         """
@@ -65,7 +63,6 @@ class Management:
                 Call("PUT", path, json={}, node=uuid),
                 unknown,
                 lambda _: True,
-                again=again,
                 final=lambda error: error.status == _BROKE_OFF,
             )
         except exceptions.IronicError as exc:

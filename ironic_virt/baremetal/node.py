@@ -89,8 +89,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def domain(self) -> str:
-        """Its failure domain: itself, unless the option names others; ``""``: it has none."""
-        return self.uuid if self.failure_domain is None else self.failure_domain
+        """Its failure domain; ``""``: it has none."""
+        return self.failure_domain or ""
 
     @property
     def owes_reason(self) -> bool:
@@ -101,6 +101,11 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         up (39.0.0).
         """
         return not self.last_error and self.reservation is not None
+
+    @property
+    def has_lost_reason(self) -> bool:
+        """Whether Ironic would tell us what has failed, and has nothing to tell."""
+        return not self.last_error and "last_error" not in self.hidden
 
     @property
     def hides_lock(self) -> bool:

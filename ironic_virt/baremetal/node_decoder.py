@@ -78,7 +78,7 @@ class _RawPage(msgspec.Struct):
 
 class _Decoders(NamedTuple):
     page: msgspec.json.Decoder[Any]
-    one: msgspec.json.Decoder[_WireNode]
+    node: msgspec.json.Decoder[_WireNode]
 
 
 @functools.lru_cache(maxsize=64)
@@ -116,12 +116,12 @@ class NodeDecoder:
     Thread-safe: the tables that it shares values through only grow, by single
     dictionary operations.
 
-    :param failure_domain: the option of this name, which names that of a node.
-    :ivar told: what was warned of.
+    :param failure_domain: the option of this name: which field of a node names its domain.
+    :ivar warned: the nodes that a warning was logged for.
     :ivar list_fields: the fields of every list that feeds the inventory.
     """
 
-    # Free text and foreign data must not make the tables grow for ever.
+    # Free text and foreign data must not make the tables grow without limit.
     _TABLE_LIMIT = 10_000
 
     def __init__(self, failure_domain: str | None = None) -> None:
@@ -131,7 +131,7 @@ class NodeDecoder:
         self._texts: dict[str, str] = {}
         self._properties: dict[bytes, NodeProperties] = {}
         self._traits: dict[tuple[str, ...], frozenset[str]] = {}
-        self.told = logs.Told()
+        self.warned = logs.LogOnce()
 
     def page(self, body: bytes, asked: Collection[str] = ()) -> tuple[list[Node], str | None]:
         """Decode a page of nodes.
@@ -144,7 +144,7 @@ class NodeDecoder:
         try:
             page = _decoders(fields).page.decode(body)
         except answers.UNREADABLE:
-            raw = answers.decode(_RAW_PAGE, body, "a page of nodes")
+            raw = answers.decode_json(_RAW_PAGE, body, "a page of nodes")
             return [self.one(bytes(node), fields) for node in raw.nodes], raw.next
         hides = _MAY_HIDE in body
         return [self._node(wire, hides=hides) for wire in page.nodes], page.next
@@ -157,14 +157,14 @@ class NodeDecoder:
         """
         fields = frozenset(asked)
         try:
-            wire = _decoders(fields).one.decode(body)
+            wire = _decoders(fields).node.decode(body)
         except answers.UNREADABLE:
             return self._piecewise(body, fields)
         return self._node(wire, hides=_MAY_HIDE in body)
 
     def _piecewise(self, body: bytes, asked: frozenset[str]) -> Node:
-        """Read field by field a node of which some field can't be read."""
-        data = answers.decode(_ANY, body, "a node")
+        """Read a node field by field; a field that can't be read is listed as malformed."""
+        data = answers.decode_json(_ANY, body, "a node")
         if not isinstance(data, dict) or not isinstance(data.get("uuid"), str):
             raise exceptions.UnexpectedAnswer("a node without a uuid")
         good: dict[str, Any] = {}
@@ -203,9 +203,9 @@ class NodeDecoder:
         share = self._shared
         state, power = wire.provision_state, wire.power_state
         if state is not None and state not in states.ALL:
-            self._warn(wire.uuid, f"provision state {state!r} is not known; it counts as not free")
+            self._warn(wire.uuid, f"provision state {state!r} is unknown; it counts as not free")
         if power is not None and power not in states.ALL_POWER:
-            self._warn(wire.uuid, f"power state {power!r} is not known; it counts as not free")
+            self._warn(wire.uuid, f"power state {power!r} is unknown; it counts as not free")
         return Node(
             uuid=wire.uuid,
             name=wire.name,
@@ -267,13 +267,13 @@ class NodeDecoder:
         key = bytes(raw)
         known = self._properties.get(key)
         if known is None:
-            known = parse_properties(answers.decode(_ANY, key, "a node's properties"))
+            known = parse_properties(answers.decode_json(_ANY, key, "a node's properties"))
             if len(self._properties) < self._TABLE_LIMIT:
                 self._properties[key] = known
         return known
 
     def _warn(self, uuid: str, cause: str) -> None:
-        if self.told.is_news((uuid, cause)):
+        if self.warned.is_news((uuid, cause)):
             LOG.warning("[node-malformed] Node %s: %s", uuid, cause)
 
 

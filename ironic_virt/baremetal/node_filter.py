@@ -80,20 +80,20 @@ class NodeFilter(msgspec.Struct, frozen=True):
         """
         alike = []
         for name in self.fields():
-            wanted = getattr(self, name)
+            value = getattr(self, name)
             # Most are spelled alike, and 100,000 are many.
-            others = [row for row in rows if getattr(row, name) != wanted]
+            others = [row for row in rows if getattr(row, name) != value]
             for row in others:
-                found = getattr(row, name)
-                is_same = isinstance(found, str) and found.lower() == wanted.lower()
+                other = getattr(row, name)
+                is_same = isinstance(other, str) and other.lower() == value.lower()
                 if is_same or name in row.malformed:
                     continue
-                if name == "shard" and found and _look_alike(found, wanted):
+                if name == "shard" and other and _look_alike(other, value):
                     alike.append(row)
                     continue
                 raise exceptions.UnexpectedAnswer(
-                    f"nodes with {name} {wanted!r} were asked for, and node {row.uuid} came, "
-                    f"which has {found!r}: does something between here and Ironic drop the "
+                    f"nodes with {name} {value!r} were asked for, and node {row.uuid} came, "
+                    f"which has {other!r}: does something between here and Ironic drop the "
                     "query?",
                     method="GET",
                     path="/nodes",
@@ -104,16 +104,16 @@ class NodeFilter(msgspec.Struct, frozen=True):
 def _look_alike(shard: str, other: str) -> bool:
     """Whether a database may take two names for one.
 
-    MariaDB and MySQL compare without case, accents and blanks at the end.  Of letters that are
-    no Latin ones with an accent (a German sharp s) they make one or two others, or none.
+    MariaDB and MySQL compare without case, accents and blanks at the end.  Other special letters
+    (a German sharp s) they replace by one or two plain ones, or drop.
     """
-    one, two = _plain(shard), _plain(other)
-    return _may_be(one, two) or _may_be(two, one)
+    first, second = _plain(shard), _plain(other)
+    return _may_be(first, second) or _may_be(second, first)
 
 
 def _plain(text: str) -> str:
     letters = unicodedata.normalize("NFKD", text.lower())
-    return "".join(one for one in letters if not unicodedata.combining(one)).rstrip()
+    return "".join(letter for letter in letters if not unicodedata.combining(letter)).rstrip()
 
 
 def _may_be(text: str, other: str) -> bool:

@@ -139,10 +139,10 @@ class _Shards(msgspec.Struct):
     shards: list[_Shard]
 
 
-_SHARDS = answers.reader(_Shards, "a list of shards")
+_SHARDS = answers.make_reader(_Shards, "a list of shards")
 _SWEPT = msgspec.json.Decoder(_SweptPage)
-_STAMP = answers.reader(_Stamp, "a node")
-_STAMPS = answers.reader(_StampPage, "a page of nodes")
+_STAMP = answers.make_reader(_Stamp, "a node")
+_STAMPS = answers.make_reader(_StampPage, "a page of nodes")
 
 
 class NodeLists:
@@ -181,7 +181,7 @@ class NodeLists:
         return self._first_page(where, "updated_at", limit, marker)
 
     def last_updated_in_detail(self, where: NodeFilter, limit: int) -> StampedPage:
-        """The same with the time of each; a row costs Ironic four times as much."""
+        """The nodes updated last, with their times; a row costs Ironic four times as much."""
 
         def parse(answer: Answer) -> StampedPage:
             nodes, link = self._decoder.page(answer.body, self._decoder.list_fields)
@@ -197,13 +197,15 @@ class NodeLists:
         """The nodes that were created last."""
         return self._first_page(where, "id", limit)
 
-    def newest_update(self, where: NodeFilter) -> Stamp | None:
-        """The node that comes first when those updated last do; ``None``: there are no nodes."""
-        return self._stamp(where, "desc")
+    def first_update(self, where: NodeFilter, direction: str) -> Stamp | None:
+        """The node that comes first by the time of its update; ``None``: there are no nodes.
 
-    def oldest_update(self, where: NodeFilter) -> Stamp | None:
-        """The node that comes first the other way round; ``None``: there are no nodes."""
-        return self._stamp(where, "asc")
+        :param direction: ``desc``: those updated last come first; ``asc``: last.
+        """
+        page = self._sender.read(_in_detail(where, 1, direction), _STAMPS)
+        if not page.nodes:
+            return None
+        return Stamp(page.nodes[0].uuid, _moment(page.nodes[0].updated_at))
 
     def updated_at(self, uuid: str) -> float | None:
         """When a node was updated, in seconds since the epoch; ``None`` for never.
@@ -220,12 +222,6 @@ class NodeLists:
         """
         shards = self._sender.read(Call("GET", "/shards"), _SHARDS).shards
         return sorted(shard.name for shard in shards if shard.name)
-
-    def _stamp(self, where: NodeFilter, direction: str) -> Stamp | None:
-        page = self._sender.read(_in_detail(where, 1, direction), _STAMPS)
-        if not page.nodes:
-            return None
-        return Stamp(page.nodes[0].uuid, _moment(page.nodes[0].updated_at))
 
     def _swept_page(self, body: bytes, fields: Collection[str]) -> tuple[list[Swept], str | None]:
         try:
@@ -259,7 +255,7 @@ class NodeLists:
         """The rows that pass a filter, and a warning of those that only look so to Ironic."""
         others = {row.uuid: row for row in where.others(rows)}
         for row in others.values():
-            if self._decoder.told.is_news((row.uuid, row.shard)):
+            if self._decoder.warned.is_news((row.uuid, row.shard)):
                 LOG.warning(
                     "[shard-alike] Node %s is in shard %r, which Ironic's database takes for "
                     "shard %r of this service; it is left alone. Rename one of the two shards",
@@ -277,7 +273,9 @@ class NodeLists:
             return decode(answer.body, [name for name in names if name not in answer.lacking])
 
         call = Call("GET", "/nodes", where.params(), _fields_of(names, where))
-        return (self._passing(where, rows) for rows in paging.pages(self._sender, call, parse))
+        return (
+            self._passing(where, rows) for rows in paging.read_pages(self._sender, call, parse)
+        )
 
 
 def _fields_of(names: Iterable[str], where: NodeFilter) -> list[str]:
@@ -310,7 +308,7 @@ def _complete(pages: Callable[[], Iterator[list[T]]]) -> Listed[T]:
 
 
 def as_listed(node: Node, where: NodeFilter) -> Node:
-    """A node of which more was asked for, as an ordinary list shows it."""
+    """Reduce a node to the fields that an ordinary list shows."""
     fields = {*LIST_FIELDS, *where.fields(), "failure_domain"}
     shown = {name: getattr(node, name) for name in fields}
     malformed = tuple(name for name in node.malformed if name in fields)

@@ -7,7 +7,7 @@ Thread-safe: it keeps nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -73,9 +73,9 @@ class _Vifs(msgspec.Struct):
     vifs: list[_Vif]
 
 
-_PORTS = paging.reader("ports", Port, "ports")
-_PORTGROUPS = paging.reader("portgroups", Portgroup, "port groups")
-_VIFS = answers.reader(_Vifs, "a list of VIFs")
+_PORTS = paging.make_reader("ports", Port, "ports")
+_PORTGROUPS = paging.make_reader("portgroups", Portgroup, "port groups")
+_VIFS = answers.make_reader(_Vifs, "a list of VIFs")
 
 
 class NetworkPorts:
@@ -93,19 +93,19 @@ class NetworkPorts:
         :param node: its uuid, as everywhere here.
         """
         call = Call("GET", "/ports", {"node": node}, PORT_FIELDS, node=node)
-        return paging.whole(self._sender, call, _PORTS)
+        return paging.read_all(self._sender, call, _PORTS)
 
     def groups(self, node: str) -> list[Portgroup]:
         """A node's port groups."""
         call = Call("GET", "/portgroups", {"node": node}, PORTGROUP_FIELDS, node=node)
-        return paging.whole(self._sender, call, _PORTGROUPS)
+        return paging.read_all(self._sender, call, _PORTGROUPS)
 
     def vifs(self, node: str) -> list[str]:
         """The ids of the VIFs that are attached to a node."""
         call = Call("GET", _path_of(node), node=node)
         return [vif.id for vif in self._sender.read(call, _VIFS).vifs]
 
-    def attach(self, node: str, vif: str, *, again: Callable[[], None] | None = None) -> None:
+    def attach(self, node: str, vif: str) -> None:
         """Attach a VIF.
 
         Ironic looks at this node's ports only: one that another node has is taken, too.
@@ -114,7 +114,6 @@ class NetworkPorts:
         of status 500 the VIF may be there, though unconnected; and where a reply was lost,
         a VIF that is there counts as attached, because nothing tells whether Neutron took it.
 
-        :param again: called before it is asked for again; raises if it is no longer right.
         :raises Conflict: it is attached to this node already.
         :raises BadRequest: the node has no port left for it.
         """
@@ -122,22 +121,19 @@ class NetworkPorts:
             Call("POST", _path_of(node), json={"id": vif}, node=node),
             lambda: vif in self.vifs(node) or None,
             lambda _: True,
-            again=again,
             # It was tried, and what has come of it is not attached.
             final=lambda error: error.status is not None and error.status >= 500,
         )
 
-    def detach(self, node: str, vif: str, *, again: Callable[[], None] | None = None) -> None:
+    def detach(self, node: str, vif: str) -> None:
         """Detach a VIF.
 
-        :param again: called before it is asked for again; raises if it is no longer right.
         :raises BadRequest: it isn't attached to this node.
         """
         self._sender.change(
             Call("DELETE", _path_of(node, vif), node=node),
             lambda: vif not in self.vifs(node) or None,
             lambda _: True,
-            again=again,
         )
 
 

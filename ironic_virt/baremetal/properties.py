@@ -88,15 +88,15 @@ def _capabilities(value: Any, malformed: list[str]) -> tuple[tuple[str, str], ..
         pairs = [_pair(part) for part in value.split(",")]
     else:
         pairs = [("", value)]
-    found: dict[str, str] = {}
+    capabilities: dict[str, str] = {}
     for name, item in pairs:
         if name and isinstance(item, str) and item and ":" not in item:
             # Every node has the same few, also where the whole differs.
-            found[sys.intern(name)] = sys.intern(item)
+            capabilities[sys.intern(name)] = sys.intern(item)
         else:
             shown = _shown(f"{name}:{item}" if name else item)
             malformed.append(f"properties/capabilities: {shown} is not of the form name:value")
-    return tuple(found.items())
+    return tuple(capabilities.items())
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -105,7 +105,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _shown(value: Any) -> str:
-    """A value for a message: short, whatever it is."""
+    """A value for a message, cut to a short text."""
     try:
         return repr(value)[:_LONGEST_SHOWN]
     except (ValueError, RecursionError):  # a number of thousands of digits

@@ -157,7 +157,7 @@ SOFT_REBOOT: Final = "soft rebooting"
 SOFT_POWER_OFF: Final = "soft power off"
 
 ALL_POWER: Final = frozenset({POWER_ON, POWER_OFF, POWER_ERROR})
-"""What ``power_state`` can be, beside null for "not known yet"."""
+"""What ``power_state`` can be, other than null for "not known yet"."""
 
 
 class TearDownStep(enum.Enum):

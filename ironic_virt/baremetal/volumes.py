@@ -15,9 +15,8 @@ Thread-safe: it keeps nothing.
 
 from __future__ import annotations
 
-import re
 import uuid as uuids
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -63,9 +62,9 @@ class VolumeTarget(msgspec.Struct, frozen=True):
         return f"VolumeTarget({self.uuid}, volume {self.volume_id}, index {self.boot_index})"
 
 
-_CONNECTOR_PAGE = paging.reader("connectors", VolumeConnector, "a page of volume connectors")
-_TARGET_PAGE = paging.reader("targets", VolumeTarget, "a page of volume targets")
-_TARGET = answers.reader(VolumeTarget, "a volume target")
+_CONNECTOR_PAGE = paging.make_reader("connectors", VolumeConnector, "a page of volume connectors")
+_TARGET_PAGE = paging.make_reader("targets", VolumeTarget, "a page of volume targets")
+_TARGET = answers.make_reader(VolumeTarget, "a volume target")
 
 
 class NodeVolumes:
@@ -82,14 +81,14 @@ class NodeVolumes:
 
         :raises NodeNotFound: Ironic has no such node.
         """
-        return paging.whole(self._sender, _list_of(_CONNECTORS, node), _CONNECTOR_PAGE)
+        return paging.read_all(self._sender, _list_of(_CONNECTORS, node), _CONNECTOR_PAGE)
 
     def targets(self, node: str | None = None) -> list[VolumeTarget]:
-        """A node's targets; all that there are if none is named.
+        """A node's targets; the targets of all nodes if none is named.
 
         :raises NodeNotFound: Ironic has no such node.
         """
-        return paging.whole(self._sender, _list_of(_TARGETS, node), _TARGET_PAGE)
+        return paging.read_all(self._sender, _list_of(_TARGETS, node), _TARGET_PAGE)
 
     def create_target(
         self,
@@ -101,14 +100,12 @@ class NodeVolumes:
         properties: Mapping[str, Any],
         extra: Mapping[str, Any],
         uuid: str | None = None,
-        again: Callable[[], None] | None = None,
     ) -> VolumeTarget:
         """Give a node a volume.
 
         :param properties: as the volume service has given them, credentials too.
         :param extra: to be noted with it.
         :param uuid: of the new target, if it is not to be a random one.
-        :param again: called before it is asked for again; raises if it is no longer right.
         :raises Conflict: the node has another target with this boot index.
         """
         made = uuid or str(uuids.uuid4())
@@ -122,14 +119,11 @@ class NodeVolumes:
             "extra": dict(extra),
         }
         call = Call("POST", _TARGETS, json=body, node=node)
-        return self._sender.change(call, lambda: self._target(made, node), _TARGET, again=again)
+        return self._sender.change(call, lambda: self._target(made, node), _TARGET)
 
-    def delete_target(
-        self, uuid: str, node: str, *, again: Callable[[], None] | None = None
-    ) -> bool:
+    def delete_target(self, uuid: str, node: str) -> bool:
         """Take a volume from a node.
 
-        :param again: called before it is asked for again; raises if it is no longer right.
         :returns: whether there was one.
         :raises BadRequest: the node is not powered off.
         :raises NodeLocked: the node was locked all the time.
@@ -139,17 +133,16 @@ class NodeVolumes:
                 Call("DELETE", _path_of(uuid), node=node),
                 lambda: True if self._target(uuid, node) is None else None,
                 lambda _: True,
-                again=again,
             )
         except exceptions.NotFound as exc:
-            _confirm_absent(exc, uuid)
+            answers.confirm_absent(exc, f"Volume target {uuid}")
             return False
 
     def _target(self, uuid: str, node: str) -> VolumeTarget | None:
         try:
             return self._sender.read(Call("GET", _path_of(uuid), node=node), _TARGET)
         except exceptions.NotFound as exc:
-            _confirm_absent(exc, uuid)
+            answers.confirm_absent(exc, f"Volume target {uuid}")
             return None
 
 
@@ -159,9 +152,3 @@ def _list_of(path: str, node: str | None) -> Call:
 
 def _path_of(uuid: str) -> str:
     return path_of("volume", "targets", uuid)
-
-
-def _confirm_absent(error: exceptions.NotFound, uuid: str) -> None:
-    """Raise unless the 404 is Ironic's own: a proxy may send one, too."""
-    if not re.search(rf"\bVolume target {re.escape(uuid)} could not be found", error.message):
-        raise error

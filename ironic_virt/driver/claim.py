@@ -13,6 +13,7 @@ patches have two conditions that keep such a one from having an effect:
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Mapping
 from typing import Any
@@ -22,10 +23,7 @@ from ironic_virt.baremetal.node import Node
 KEY_PREFIX = "ironic_virt_of_"
 """Of the key of ``instance_info`` that is an instance's own; its uuid follows, and a name."""
 
-
-def new_name() -> str:
-    """A name that no key had before."""
-    return uuid.uuid4().hex[:12]
+_KEY = re.compile(KEY_PREFIX + "([0-9a-f-]{36})_[0-9a-f]{12}")
 
 
 def own_keys(info: Mapping[str, Any], instance: str) -> list[str]:
@@ -33,7 +31,13 @@ def own_keys(info: Mapping[str, Any], instance: str) -> list[str]:
     return [key for key in info if key.startswith(KEY_PREFIX + instance)]
 
 
-def claim(node: Node, instance: str, *, new_key: bool = False) -> list[dict[str, Any]]:
+def find_claimant(info: Mapping[str, Any]) -> str | None:
+    """The uuid of the instance whose own key is in a node's ``instance_info``, if it is one's."""
+    owners = {match[1] for match in map(_KEY.fullmatch, info) if match}
+    return owners.pop() if len(owners) == 1 else None
+
+
+def claim_patch(node: Node, instance: str, *, new_key: bool = False) -> list[dict[str, Any]]:
     """The beginning of a patch that Ironic takes only on a node of the instance, or a free one.
 
     On a node that had the key when it was read, not on a free one either.
@@ -45,9 +49,9 @@ def claim(node: Node, instance: str, *, new_key: bool = False) -> list[dict[str,
     """
     info = node.instance_info or {}
     keys = own_keys(info, instance)
-    key = f"{KEY_PREFIX}{instance}_{new_name()}" if new_key or not keys else keys[0]
+    key = f"{KEY_PREFIX}{instance}_{uuid.uuid4().hex[:12]}" if new_key or not keys else keys[0]
     count = str(info.get(key, ""))
-    # Counted, so that each patch leaves a trace of its own if its reply is lost.
+    # A counter makes each patch recognizable on the node even if its reply is lost.
     value = str(int(count) + 1) if count.isdecimal() else "1"
     return [
         *remove_key(info, instance),

@@ -48,8 +48,8 @@ class ComputeNodes:
             return self._pools.names(snapshot, recount=refresh)
         ours, elsewhere = nodes.ours(refresh=refresh)
         nodes.young(nodes.inventory.snapshot)
-        former = self._pools.left_over(again=refresh)
-        return [*(node.uuid for node in ours), *elsewhere.values(), *former]
+        pools = self._pools.left_over(again=refresh)
+        return [*(node.uuid for node in ours), *elsewhere.values(), *pools]
 
     def is_available(self, nodename: str) -> bool:
         """Whether the node, or the pool, is ours."""
@@ -129,16 +129,16 @@ class ComputeNodes:
         :raises NodeNotAvailable: Ironic has no such node.
         """
         if self._pools.is_pool(nodename):
-            return records.resource(self._pools.pool(nodename))
-        found = resources.node_resource(self._known(nodename))
+            return records.resource_of(self._pools.pool(nodename))
+        resource = resources.node_resource(self._known(nodename))
         # The record of a node that is in a pool is there for its instance alone.
         pooled = self._site.by_ironic
-        return dataclasses.replace(found, available=False) if pooled else found
+        return dataclasses.replace(resource, available=False) if pooled else resource
 
     def inventory_of(self, nodename: str) -> virt.NodeInventory:
         """What the node offers."""
         if self._pools.is_pool(nodename):
-            return records.inventory(self._pools.pool(nodename))
+            return records.inventory_of(self._pools.pool(nodename))
         offered = resources.node_inventory(self._known(nodename))
         pooled = self._site.by_ironic
         return dataclasses.replace(offered, reserved=1) if pooled else offered
@@ -152,11 +152,11 @@ class ComputeNodes:
         if instance.node is not None and not self._pools.is_pool(instance.node):
             return instance.node
         node = self._site.nodes.snapshot().by_instance(instance.uuid)
-        return (node or self._site.access.of_instance(instance)).uuid
+        return (node or self._site.nodes.read_carrier(instance)).uuid
 
     def _known(self, uuid: str) -> Node:
         """A node from the inventory, else from Ironic."""
-        return self._site.nodes.snapshot().nodes.get(uuid) or self._site.access.fresh(uuid)
+        return self._site.nodes.snapshot().nodes.get(uuid) or self._site.nodes.read(uuid)
 
 
 def _count_of(pool: Pool) -> virt.PoolCount:
@@ -183,7 +183,7 @@ class _Tally:
         """Count them."""
         ours = frozenset() if claim is None else claim.nodes
         # Null is what the API before 1.2 said for available.
-        found = Counter(
+        numbers = Counter(
             (
                 node.provision_state or states.AVAILABLE,
                 node.resource_class or "",
@@ -196,7 +196,7 @@ class _Tally:
         )
         nodes: Counter[tuple[str, str, bool]] = Counter()
         classes: dict[str, Counter[str]] = {}
-        for (state, resource_class, maintenance, used, free), number in found.items():
+        for (state, resource_class, maintenance, used, free), number in numbers.items():
             nodes[state, resource_class, maintenance] += number
             use = "used" if used else "free" if free else "reserved"
             classes.setdefault(resource_class, Counter())[use] += number

@@ -26,7 +26,7 @@ from oslo_log import log as logging
 from ironic_virt import exceptions
 from ironic_virt.baremetal.consoles import ConsoleInfo
 from ironic_virt.baremetal.node import Node
-from ironic_virt.driver.change import Change, is_refusal
+from ironic_virt.driver.held import Held, is_refusal
 from ironic_virt.driver.site import Site
 from ironic_virt.virt import ConsoleAddress, InstanceLike
 
@@ -67,13 +67,13 @@ class Console:
         :raises ConsoleUnavailable, WaitTimeout: there is none.
         :raises NodeNotOurs: the node is outside the target set; nothing was done.
         """
-        found = self._at_rest(instance, _SERIAL)
-        if found.node.console_enabled:
-            self._info(found)
-            self._switch(found, on=False)
-        with self._switched_on(found):
-            host, port = _tcp(self._info(found), found)
-        LOG.info("Instance %s, node %s: its serial console is on", instance.uuid, found.node.uuid)
+        held = self._at_rest(instance, _SERIAL)
+        if held.node.console_enabled:
+            self._info(held)
+            self._switch(held, on=False)
+        with self._switched_on(held):
+            host, port = _tcp(self._info(held), held)
+        LOG.info("Instance %s, node %s: its serial console is on", instance.uuid, held.uuid)
         return ConsoleAddress("serial", host, port)
 
     def vnc(self, instance: InstanceLike) -> ConsoleAddress:
@@ -83,26 +83,27 @@ class Console:
         :raises ConsoleUnavailable, WaitTimeout: there is none.
         :raises NodeNotOurs: the node is outside the target set; nothing was done.
         """
-        found = self._at_rest(instance, _VNC)
-        if found.node.console_enabled:
-            return self._vnc_address(found)
-        with self._switched_on(found):
-            address = self._vnc_address(found)
-        LOG.info("Instance %s, node %s: its VNC console is on", instance.uuid, found.node.uuid)
+        held = self._at_rest(instance, _VNC)
+        if held.node.console_enabled:
+            return self._vnc_address(held)
+        with self._switched_on(held):
+            address = self._vnc_address(held)
+        LOG.info("Instance %s, node %s: its VNC console is on", instance.uuid, held.uuid)
         return address
 
-    def switch_off(self, node: Node, instance: InstanceLike) -> None:
+    def switch_off(self, held: Held) -> None:
         """Switch a console off whose instance goes.
 
         If that fails the instance goes all the same, and a warning says so.
 
-        :param node: past the guard, read just now, with its console on.
+        :param held: read just now, with its console on.
         :raises WaitCancelled: the service stops.
         """
-        found = _Found(self._site, instance, node, _LEFT_ON)
+        instance, uuid = held.instance, held.uuid
+        held = _HeldConsole(self._site, instance, held.node, _LEFT_ON)
         try:
-            self._let_go(found)
-            self._switch(found, on=False)
+            self._let_go(held)
+            self._switch(held, on=False)
         except exceptions.WaitCancelled:
             raise
         except (exceptions.NodeError, exceptions.IronicError) as exc:
@@ -111,140 +112,140 @@ class Console:
                 "before the instance goes, so who has it may have that of the node's next "
                 "instance: %s. Switch it off in Ironic: openstack baremetal node console disable "
                 "%s",
-                *(instance.uuid, node.uuid, exc, node.uuid),
+                *(instance.uuid, uuid, exc, uuid),
             )
             return
-        LOG.info("Instance %s, node %s: its console is off", instance.uuid, node.uuid)
+        LOG.info("Instance %s, node %s: its console is off", instance.uuid, uuid)
 
     # -- where it is ----------------------------------------------------------
 
-    def _info(self, found: _Found) -> ConsoleInfo:
+    def _info(self, held: _HeldConsole) -> ConsoleInfo:
         """What Ironic says of a console that is on, and of the kind that is wanted."""
-        kind = found.kind
-        with found.refused("gives no information on"):
-            info = self._site.client.consoles.get(found.node.uuid)
+        kind = held.kind
+        with held.refused("gives no information on"):
+            info = self._site.client.consoles.get(held.uuid)
         if not info.enabled:
-            raise found.unavailable("somebody has switched the console off meanwhile; ask again")
+            raise held.unavailable("the console was switched off meanwhile; try again")
         if info.kind != kind.in_ironic:
             has = f"is of type {info.kind!r}" if info.kind else "has no address"
-            raise found.unavailable(
+            raise held.unavailable(
                 f"the node's console {has}, and {kind.in_ironic!r} is wanted: "
                 "see the node's console_interface"
             )
         return info
 
-    def _vnc_address(self, found: _Found) -> ConsoleAddress:
-        info = self._info(found)
-        with found.refused("gives no information on"):
-            host, port = self._site.client.consoles.vnc_address(found.node.uuid)
+    def _vnc_address(self, held: _HeldConsole) -> ConsoleAddress:
+        info = self._info(held)
+        with held.refused("gives no information on"):
+            host, port = self._site.client.consoles.vnc_address(held.uuid)
         if not host or port is None:
-            raise found.unavailable(
+            raise held.unavailable(
                 "Ironic has noted no vnc_host and vnc_port in the node's driver_internal_info"
             )
         return ConsoleAddress("vnc", host, port, url=info.url)
 
     # -- on and off -----------------------------------------------------------
 
-    def _at_rest(self, instance: InstanceLike, kind: _Kind) -> _Found:
+    def _at_rest(self, instance: InstanceLike, kind: _Kind) -> _HeldConsole:
         """The node that carries the instance, past the guard, when it is not locked."""
-        node = self._site.access.guarded(instance)
-        found = _Found(self._site, instance, node, kind)
+        node = self._site.nodes.read_carrier(instance)
+        held = _HeldConsole(self._site, instance, node, kind)
         if node.reservation is not None:
-            self._let_go(found)
-            found.look()
-        return found
+            self._let_go(held)
+            held.refresh()
+        return held
 
-    def _let_go(self, found: _Found) -> None:
+    def _let_go(self, held: _HeldConsole) -> None:
         """Wait until a node is not locked any more: Ironic would forget what it is asked for."""
-        if locked_by := found.node.reservation:
-            self._wait_until(found, _unlocked, f"be unlocked by {locked_by}")
+        if locked_by := held.node.reservation:
+            self._wait_until(
+                held, lambda node: node.reservation is None, f"be unlocked by {locked_by}"
+            )
 
     @contextlib.contextmanager
-    def _switched_on(self, found: _Found) -> Iterator[None]:
+    def _switched_on(self, held: _HeldConsole) -> Iterator[None]:
         """Switch it on, and off again if that or the block fails."""
-        self._ask(found, on=True)
+        self._ask(held, on=True)
         try:
-            self._reached(found, on=True)
+            self._reached(held, on=True)
             yield
         except (exceptions.NodeError, exceptions.IronicError) as exc:
-            self._off_again(found, exc)
+            self._off_again(held, exc)
             raise
 
-    def _off_again(self, found: _Found, error: Exception) -> None:
+    def _off_again(self, held: _HeldConsole, error: Exception) -> None:
         try:
-            now = found.look()
-            if now.reservation is not None:
+            node = held.refresh()
+            if node.reservation is not None:
                 # Ironic would accept the request, and forget it.
-                why = f"{now.reservation} holds the node"
-            elif now.console_enabled:
-                self._site.client.single_try().consoles.switch(now.uuid, False)
+                why = f"{node.reservation} holds the node"
+            elif node.console_enabled:
+                self._site.client.single_try().consoles.switch(node.uuid, False)
                 return
             else:
                 return
         except (exceptions.NodeError, exceptions.IronicError) as exc:
             why = str(exc)
         LOG.warning(
-            "[console-left-on] Instance %s, node %s: its console may be left on, for it can't be "
-            "switched off: %s",
-            *(found.instance.uuid, found.node.uuid, why),
+            "[console-left-on] Instance %s, node %s: the console may still be on, because "
+            "switching it off failed: %s",
+            *(held.instance.uuid, held.uuid, why),
         )
         error.add_note("It may be left on")
 
-    def _switch(self, found: _Found, *, on: bool) -> None:
-        self._ask(found, on=on)
-        self._reached(found, on=on)
+    def _switch(self, held: _HeldConsole, *, on: bool) -> None:
+        self._ask(held, on=on)
+        self._reached(held, on=on)
 
     def _timeout(self, kind: _Kind) -> float:
         """Seconds that a change may take; 0: no limit."""
         option = kind.option
         return float(getattr(self._site.conf.ironic, option)) if option else _LONGEST_OFF
 
-    def _ask(self, found: _Found, *, on: bool) -> None:
-        timeout = self._timeout(found.kind)
+    def _ask(self, held: _HeldConsole, *, on: bool) -> None:
+        timeout = self._timeout(held.kind)
         began = self._site.clock()
-        uuid = found.node.uuid
 
-        def again() -> None:
-            now = found.look()
+        def check_deadline(node: Node) -> None:
             passed = self._site.clock() - began
             if timeout and passed >= timeout:
-                what = f"be unlocked by {now.reservation}{found.kind.bound}"
-                raise found.error(exceptions.WaitTimeout, what, passed, now.states)
+                goal = f"be unlocked by {node.reservation}{held.kind.bound}"
+                raise held.error(exceptions.WaitTimeout, goal, passed, node.states)
 
-        with found.refused("refuses to switch on" if on else "refuses to switch off"):
-            self._site.client.consoles.switch(uuid, on, again=again)
+        with held.refused("refuses to switch on" if on else "refuses to switch off"):
+            held.only_if(check_deadline).client.consoles.switch(held.uuid, on)
 
-    def _reached(self, found: _Found, *, on: bool) -> None:
-        def until(now: Node) -> bool:
+    def _reached(self, held: _HeldConsole, *, on: bool) -> None:
+        def until(node: Node) -> bool:
             # Ironic holds the node's lock from taking the request until its end.
-            if now.reservation is not None:
+            if node.reservation is not None:
                 return False
-            if now.console_enabled == on:
+            if node.console_enabled == on:
                 return True
-            if now.hides_lock:
+            if node.hides_lock:
                 # It is not known whether Ironic has begun.
                 return False
-            done = "switched on" if on else "switched off"
-            raise found.unavailable(f"the console could not be {done}: {now.why}")
+            change = "switched on" if on else "switched off"
+            raise held.unavailable(f"the console could not be {change}: {node.why}")
 
-        self._wait_until(found, until, f"have its console {'on' if on else 'off'}")
+        self._wait_until(held, until, f"have its console {'on' if on else 'off'}")
 
-    def _wait_until(self, found: _Found, until: Callable[[Node], bool], what: str) -> None:
-        def there(now: Node | None) -> bool | None:
-            if now is None or now.instance_uuid != found.instance.uuid:
-                raise found.unavailable("the server went off the node meanwhile")
-            return until(now) or None
+    def _wait_until(self, held: _HeldConsole, until: Callable[[Node], bool], what: str) -> None:
+        def there(node: Node | None) -> bool | None:
+            if node is None or node.instance_uuid != held.instance.uuid:
+                raise held.unavailable("the server went off the node meanwhile")
+            return until(node) or None
 
-        found.wait(
+        held.wait(
             there,
-            f"{what}{found.kind.bound}",
-            self._timeout(found.kind),
+            f"{what}{held.kind.bound}",
+            self._timeout(held.kind),
             kind="console",
-            state=found.node.provision_state,
+            state=held.node.provision_state,
         )
 
 
-class _Found(Change):
+class _HeldConsole(Held):
     """The node whose console it is, and which kind is wanted."""
 
     def __init__(self, site: Site, instance: InstanceLike, node: Node, kind: _Kind) -> None:
@@ -256,18 +257,16 @@ class _Found(Change):
         return self.error(exceptions.ConsoleUnavailable, self.kind.name, reason)
 
     def refused(self, what: str) -> contextlib.AbstractContextManager[None]:
-        """See :meth:`Change.refused_as`; ``what`` is between Ironic and the console."""
-        said = f"Ironic {what} the console"
+        """Turn a refusal in the block into ConsoleUnavailable: "Ironic ``what`` the console"."""
         return self.refused_as(
-            exceptions.ConsoleUnavailable, said, self.kind.name, when=is_refusal
+            exceptions.ConsoleUnavailable,
+            f"Ironic {what} the console",
+            self.kind.name,
+            when=is_refusal,
         )
 
 
-def _unlocked(node: Node) -> bool:
-    return node.reservation is None
-
-
-def _tcp(info: ConsoleInfo, found: _Found) -> tuple[str, int]:
+def _tcp(info: ConsoleInfo, held: _HeldConsole) -> tuple[str, int]:
     """Host and port of a console that is a stream of TCP."""
     try:
         url = urllib.parse.urlsplit(info.url or "")
@@ -275,4 +274,4 @@ def _tcp(info: ConsoleInfo, found: _Found) -> tuple[str, int]:
             return url.hostname, url.port
     except ValueError:
         pass
-    raise found.unavailable(f"its address {info.url!r} is not like 'tcp://host:port'")
+    raise held.unavailable(f"its address {info.url!r} is not like 'tcp://host:port'")

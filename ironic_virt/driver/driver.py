@@ -8,7 +8,7 @@ import dataclasses
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from oslo_config import cfg
 from oslo_log import log as logging
@@ -22,6 +22,7 @@ from ironic_virt.driver.console import Console
 from ironic_virt.driver.deploy.completion import Completion
 from ironic_virt.driver.deploy.config_drive import ConfigDrives
 from ironic_virt.driver.deploy.rebuild import Rebuild
+from ironic_virt.driver.deploy.release import Release
 from ironic_virt.driver.deploy.spawn import Spawn
 from ironic_virt.driver.deploy.teardown import TearDown
 from ironic_virt.driver.groups import Groups
@@ -34,12 +35,10 @@ from ironic_virt.driver.pools.reconciliation import Reconciliation
 from ironic_virt.driver.pools.records import PoolRecords
 from ironic_virt.driver.pools.reservation import Reservation
 from ironic_virt.driver.power import Power
+from ironic_virt.driver.reach import lease_of
 from ironic_virt.driver.rescue import Rescue
 from ironic_virt.driver.site import Site
 from ironic_virt.driver.volumes import Volumes
-
-if TYPE_CHECKING:
-    from ironic_virt.standby import Lease
 
 LOG = logging.getLogger(__name__)
 
@@ -73,7 +72,7 @@ class IronicDriver:
     ) -> None:
         self.conf = conf
         self.virtapi = virtapi
-        self.lease = _lease(conf)
+        self.lease = lease_of(conf, virtapi)
         client = client or IronicClient.from_conf(conf, virtapi.metrics.request, self.lease)
         self._stopping = threading.Event()
         self._site = site = Site.survey(
@@ -93,7 +92,8 @@ class IronicDriver:
         self._console = Console(site)
         groups = Groups(site)
         reservation = Reservation(site, pools, groups)
-        self._teardown = TearDown(site, self._network, self._volumes, self._console, reservation)
+        release = Release(site, self._network, self._volumes)
+        self._teardown = TearDown(site, release, self._volumes, self._console, reservation)
         hooks = Hooks.from_conf(conf, client, virtapi)
         drives = ConfigDrives(site, self._network)
         self._completion = Completion(site, hooks, self._teardown)
@@ -103,8 +103,8 @@ class IronicDriver:
         )
         self._rebuild = Rebuild(site, drives, hooks)
         self._rescue = Rescue(site)
-        self._reconciliation = Reconciliation(site, pools, self._teardown.take_off)
-        self._left_reservations = LeftReservations(site, self._teardown.take_off)
+        self._reconciliation = Reconciliation(site, pools, release.take_off)
+        self._left_reservations = LeftReservations(site, release.take_off)
         self._left_volumes = LeftVolumes(site)
 
     # -- the service's life ---------------------------------------------------
@@ -122,7 +122,7 @@ class IronicDriver:
         newest = self._site.client.versions.maximum
         LOG.info("Compute service %s serves the nodes of %s; API %s", host, policy, newest)
         if self._site.by_ironic:
-            LOG.info("Ironic picks the nodes; pools say how many there are")
+            LOG.info("Ironic picks the nodes; each pool reports the number of its free nodes")
 
     def cleanup_host(self) -> None:
         """Stop background work, and end all waits; deployments continue in Ironic."""
@@ -130,12 +130,9 @@ class IronicDriver:
         self._site.watcher.stop()
 
     def let_go(self) -> None:
-        """Give the lease to a standby, if there is one.
-
-        Called at the very end, when nothing of this process acts any more.
-        """
+        """Give the lease to a standby, if there is one; nothing more is sent to Ironic."""
         if self.lease is not None:
-            self.lease.release()
+            self.lease.hand_over()
 
     # -- nodes ----------------------------------------------------------------
 
@@ -279,14 +276,14 @@ class IronicDriver:
         :param has_volumes: the instance has volumes: look for them also on a node that does
             not have the instance any more.
         """
-        self._completion.undo(instance, has_volumes=has_volumes)
+        self._teardown.tear_down(instance, has_volumes=has_volumes)
 
     def destroy(self, instance: virt.InstanceLike, *, has_volumes: bool = False) -> None:
         """Tear the instance down; return when no node has it any more.
 
         :param has_volumes: see :meth:`failed_spawn_cleanup`.
         """
-        with history.explained(self._site.client):
+        with history.explained_errors(self._site.client):
             self._teardown.tear_down(instance, has_volumes=has_volumes)
 
     def rebuild(self, request: virt.DeployRequest) -> None:
@@ -294,7 +291,7 @@ class IronicDriver:
 
         :raises RebuildFailed: says what is on the disk.
         """
-        with history.explained(self._site.client):
+        with history.explained_errors(self._site.client):
             self._rebuild.rebuild(request)
 
     def rescue(self, instance: virt.InstanceLike, rescue_password: str) -> None:
@@ -313,13 +310,13 @@ class IronicDriver:
 
         :raises RescueFailed: it is not there.
         """
-        with history.explained(self._site.client):
+        with history.explained_errors(self._site.client):
             self._rescue.unrescue(instance)
 
     # -- consoles, networks, volumes ------------------------------------------
 
     def get_serial_console(self, instance: virt.InstanceLike) -> virt.ConsoleAddress:
-        """Enable the serial console, anew if it is on already, and return its address.
+        """Enable the serial console, or restart it if it is on, and return its address.
 
         :raises ConsoleUnavailable: there is none.
         """
@@ -386,12 +383,3 @@ class IronicDriver:
         :raises CrashDumpFailed: it was not injected, or this is not known.
         """
         self._power.inject_nmi(instance)
-
-
-def _lease(conf: cfg.ConfigOpts) -> Lease | None:
-    if not conf.ironic.standby_backend_url:
-        return None
-    # It imports tooz, which only a standby needs.
-    from ironic_virt import standby
-
-    return standby.from_conf(conf)

@@ -2,28 +2,29 @@
 
 """Which failure domains the members of a server group may use.
 
-Each member first writes down the domain of its node and then looks at those of the others, so
-two can't both overlook the other: not in one process, where one chooses after the other, nor
-in several, where both may give up.  Thread-safe.
+Each member first reserves a node, writes down the domain of that, and then looks at those of the
+others, so two can't both overlook the other: not in one process, where one chooses after the
+other, nor in several, where both may give up.  Members whose domain the records don't have, as
+those in other cells, are known by their nodes.  Thread-safe.
 """
 
 from __future__ import annotations
 
 import contextlib
 import threading
-import weakref
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping
 
 from ironic_virt import virt
 from ironic_virt.baremetal.inventory.snapshot import Snapshot
-from ironic_virt.baremetal.node import Node
 from ironic_virt.driver.site import Site
 
 SPREAD, PACK = "anti-affinity", "affinity"
+_LOCKS = 64
+"""Groups that share one wait for each other now and then."""
 
 
-def refusal(group: virt.ServerGroup, domain: str, members: Mapping[str, int]) -> str | None:
+def why_refused(group: virt.ServerGroup, domain: str, members: Mapping[str, int]) -> str | None:
     """Why a strict group takes no node of a failure domain; ``None``: it does.
 
     :param members: the number of other members by failure domain.
@@ -39,26 +40,34 @@ def refusal(group: virt.ServerGroup, domain: str, members: Mapping[str, int]) ->
     return None
 
 
-def levels(
+def find_places(
     group: virt.ServerGroup, members: Mapping[str, int], free: Mapping[str, int]
-) -> list[frozenset[str]]:
-    """The failure domains that a group may use, those that suit it best first.
+) -> frozenset[str]:
+    """The failure domains that a strict group may use; none unless all that come have a place.
 
     :param free: the number of free nodes by failure domain.
     """
+    number_needed = group.building + 1
+    allowed = {domain for domain in free if why_refused(group, domain, members) is None}
+    if group.policy == PACK:
+        return frozenset(domain for domain in allowed if free[domain] >= number_needed)
+    number = sum(min(group.most - members.get(domain, 0), free[domain]) for domain in allowed)
+    return frozenset(allowed if number >= number_needed else ())
+
+
+def rank_domains(
+    group: virt.ServerGroup, members: Mapping[str, int], free: Mapping[str, int]
+) -> list[frozenset[str]]:
+    """The failure domains that a group may use, those that suit it best first."""
     ranks: dict[tuple[int, ...], set[str]] = defaultdict(set)
     for domain, count in free.items():
-        if refusal(group, domain, members) is not None:
-            continue
-        has = members.get(domain, 0)
-        if group.policy.endswith(SPREAD):
-            rank: tuple[int, ...] = (has,)
-        else:
-            # The smallest that holds those who have no node yet, else the largest.
+        if why_refused(group, domain, members) is None:
+            # To pack: the smallest that holds those who have no node yet, else the largest.
             missing = 1 + group.building - count
-            rank = (-has, max(missing, 0), max(-missing, 0))
-        # A soft group takes nodes without a domain when there are no others.
-        ranks[(0 if domain else 1, *rank)].add(domain)
+            has, packed = members.get(domain, 0), (max(missing, 0), max(-missing, 0))
+            rank = (has,) if group.policy.endswith(SPREAD) else (-has, *packed)
+            # A soft group takes nodes without a domain when there are no others.
+            ranks[(not domain, *rank)].add(domain)
     return [frozenset(ranks[rank]) for rank in sorted(ranks)]
 
 
@@ -67,10 +76,7 @@ class Groups:
 
     def __init__(self, site: Site) -> None:
         self._site = site
-        self._lock = threading.Lock()
-        self._locks: weakref.WeakValueDictionary[str, threading.Lock] = (
-            weakref.WeakValueDictionary()
-        )
+        self._locks = [threading.Lock() for _ in range(_LOCKS)]
 
     @contextlib.contextmanager
     def turn(self, instance: virt.InstanceLike) -> Iterator[bool]:
@@ -82,19 +88,17 @@ class Groups:
         if group is None:
             yield False
             return
-        with self._lock:
-            lock = self._locks.setdefault(group.uuid, threading.Lock())
-        with lock:
+        with self._locks[hash(group.uuid) % _LOCKS]:
             yield True
 
-    def why_not(self, instance: virt.InstanceLike, node: Node) -> str | None:
-        """Write down the failure domain of a member, unless its group refuses that.
+    def why_not(self, instance: virt.InstanceLike, domain: str) -> str | None:
+        """Write down the failure domain of a member that has a node, unless its group refuses it.
 
         :returns: why it does; nothing is written down then.
         """
-        self._site.service.note_domain(instance, node.domain)
+        self._site.service.note_domain(instance, domain)
         group = self._site.service.group_of(instance)
-        if group is None or not (reason := refusal(group, node.domain, self._members(group))):
+        if group is None or not (reason := why_refused(group, domain, self._members(group))):
             return None
         self._site.service.note_domain(instance, None)
         return f"{group}: {reason}"
@@ -112,40 +116,33 @@ class Groups:
         :param allowed: uuids of this service's nodes; ``None``: all.
         :returns: uuids, those that suit best first; the words are ``None`` if nothing does.
         """
-        wanted = self._site.service.domains_of(instance)
+        wishes = self._site.service.domains_of(instance)
         group = self._site.service.group_of(instance) if in_group else None
-        if group is None and wanted is None:
+        if group is None and wishes is None:
             return [allowed], None
-        uuids: dict[str, set[str]] = defaultdict(set)
-        for nodes in snapshot.free.values():
-            for node in nodes:
-                if allowed is None or node.uuid in allowed:
-                    uuids[node.domain].add(node.uuid)
-        free = {
-            domain: len(nodes)
-            for domain, nodes in uuids.items()
-            if wanted is None or domain in wanted
-        }
-        about = [] if wanted is None else [f"failure domain {' or '.join(sorted(wanted))}"]
-        domains: list[frozenset[str]] = [frozenset(free)]
+        uuids: dict[str, list[str]] = defaultdict(list)
+        for node in (node for nodes in snapshot.free.values() for node in nodes):
+            is_allowed = allowed is None or node.uuid in allowed
+            if is_allowed and (wishes is None or node.domain in wishes):
+                uuids[node.domain].append(node.uuid)
+        words = [] if wishes is None else [f"failure domain {' or '.join(sorted(wishes))}"]
+        domains = [frozenset(uuids)]
         if group is not None:
             members = self._members(group)
-            domains = levels(group, members, free)
-            about.append(f"{group} with members in {dict(sorted(members.items())) or 'none'}")
-        best: list[Collection[str] | None] = [
-            {uuid for domain in level for uuid in uuids[domain]} for level in domains
-        ]
-        return best, ", ".join(about)
+            free = {domain: len(nodes) for domain, nodes in uuids.items()}
+            domains = rank_domains(group, members, free)
+            words.append(f"{group} with members in {dict(sorted(members.items())) or 'none'}")
+        return [
+            frozenset(uuid for domain in level for uuid in uuids[domain]) for level in domains
+        ], ", ".join(words)
 
     def _members(self, group: virt.ServerGroup) -> Counter[str]:
         """The number of other members by failure domain; those without one don't count."""
         members: Counter[str] = Counter()
-        snapshot = self._site.nodes.snapshot()
         for uuid, domain in group.domains.items():
             if domain is None:
-                # From before groups were minded.
-                node = snapshot.by_instance(uuid) or self._site.client.node_of_instance(uuid)
+                node = self._site.nodes.snapshot().by_instance(uuid)
+                node = node or self._site.client.node_of_instance(uuid)
                 domain = node.domain if node else ""
-            members[domain] += 1
-        members.pop("", None)
+            members.update([domain] if domain else ())
         return members

@@ -3,7 +3,8 @@
 """What a node's history says of a step that has failed, added to the error as a note.
 
 Asked only after a failure: what succeeds costs nothing.  An error is never replaced:
-where the history can't be read, or says nothing of the step, no note is added.
+where the history can't be read, or says nothing of the step, no note is added.  Only where
+Ironic has erased a deployment's ``last_error``, the history is asked for the reason itself.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ import contextlib
 import datetime
 from collections.abc import Iterator, Sequence
 
+import msgspec
 from oslo_log import log as logging
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.history import ERROR, NodeEvent
+from ironic_virt.baremetal.node import Node
 
 LOG = logging.getLogger(__name__)
 
@@ -26,40 +29,76 @@ _LOOKED_AT = 20
 _LONGEST = 300
 """Characters of an event that are shown; the error itself comes before it."""
 
+_CLEAN_UP = datetime.timedelta(minutes=15)
+"""How long Ironic may take from the event of a failed deployment to the failed state."""
+
 
 @contextlib.contextmanager
-def explained(client: IronicClient) -> Iterator[None]:
+def explained_errors(client: IronicClient) -> Iterator[None]:
     """Explain what is raised in the block."""
     try:
         yield
     except exceptions.NodeError as error:
-        explain(client, error)
+        explain_error(client, error)
         raise
 
 
-def explain(client: IronicClient, error: exceptions.NodeError) -> None:
+def explain_error(client: IronicClient, error: exceptions.NodeError) -> None:
     """Add to an error what the node's history has of the step that failed.
 
     :param error: one with the node's ``last_error``, or a wait that ended too early.
     """
-    said: str | None = getattr(error, "last_error", None)
-    timed_out = any(isinstance(one, exceptions.WaitTimeout) for one in (error, error.__cause__))
-    if not error.node or not (said or timed_out):
-        # Nothing was done: the error has all that there is to say.
+    last_error: str | None = getattr(error, "last_error", None)
+    timed_out = any(isinstance(each, exceptions.WaitTimeout) for each in (error, error.__cause__))
+    if not error.node or not (last_error or timed_out):
+        # Nothing was done, so the history knows no more than the error.
         return
     try:
         # Whoever waits for the error need not wait for this, too.
-        asked = client.single_try()
-        events = asked.history.newest(error.node, _LOOKED_AT)
-        if said:
-            event = event_of(events, said)
+        client_once = client.single_try()
+        events = client_once.history.newest(error.node, _LOOKED_AT)
+        if last_error:
+            event = event_of(events, last_error)
         else:
-            event = newest_since(events, asked.get_node(error.node).provision_updated_at)
+            event = newest_since(events, client_once.get_node(error.node).provision_updated_at)
     except exceptions.IronicError as exc:
         LOG.debug("The history of node %s can't be read: %s", error.node, exc)
         return
     if event is not None:
         error.add_note(in_words(event, said=error.reason))
+
+
+def with_reason(client: IronicClient, node: Node) -> Node:
+    """A node whose deployment failed, with its ``last_error`` from the history if it is erased.
+
+    Ironic 39.0.0 writes the reason down, then cleans up after the deploy ramdisk.  Where that
+    powers the node off, as boot interface ``redfish-virtual-media`` does, it erases
+    ``last_error``.  The history still has it.
+    """
+    try:
+        events = client.single_try().history.newest(node.uuid, _LOOKED_AT)
+    except exceptions.IronicError as exc:
+        LOG.debug("The history of node %s can't be read: %s", node.uuid, exc)
+        return node
+    event = before_clean_up(events, node.provision_updated_at)
+    return node if event is None else msgspec.structs.replace(node, last_error=event.event)
+
+
+def before_clean_up(events: Sequence[NodeEvent], failed_at: str | None) -> NodeEvent | None:
+    """The event with the reason of a deployment that has ended in a failed state.
+
+    :param events: the newest first.
+    :param failed_at: when that state was entered, in ISO 8601.
+    """
+    failed = _time(failed_at)
+    for event in events:
+        written = _time(event.created_at)
+        if failed is None or written is None or written < failed - _CLEAN_UP:
+            return None
+        # The end of the steps is an event, too, and says nothing of the reason.
+        if event.severity == ERROR and not (event.event_type or "").endswith("_end"):
+            return event
+    return None
 
 
 def event_of(events: Sequence[NodeEvent], said: str | None) -> NodeEvent | None:

@@ -5,9 +5,9 @@
 A hook is a class that an entry point in ``ironic_virt.hooks`` names and ``[ironic] hooks``
 enables by the entry point's name.  One object of it serves all deployments, from any thread.
 
-Whatever a hook raises fails the build, or the rebuild, with an error that names the hook,
+Any exception of a hook fails the build or the rebuild, with an error that names the hook,
 the node and the instance.  What a hook returns is checked before it is used.  A hook has
-no deadline: nothing can end somebody else's code.
+no deadline: nothing can end foreign code.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Refused(Exception):
 class Hook:
     """The base class of hooks.  A method that is not overridden does nothing.
 
-    :param conf: the options.  A hook may register further ones, in a group of its own.
+    :param conf: the options.  A hook may register further ones, in a new group.
     """
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
@@ -112,8 +112,8 @@ class Hook:
     def before_deploy(self, deployment: Deployment) -> None:
         """Called when the node is reserved, before the config drive is made.
 
-        Ironic has not been told what to deploy.  After a crash it may be called again for the
-        same deployment.
+        Nothing about the deployment has been written to the node.  After a crash it may be
+        called again for the same deployment.
         """
 
     def network_data(self, data: Document, deployment: Deployment) -> Document:
@@ -160,7 +160,7 @@ class Hooks:
 
     @classmethod
     def from_conf(cls, conf: cfg.ConfigOpts, client: IronicClient, virtapi: VirtAPI) -> Hooks:
-        """Those of ``[ironic] hooks``; entry points are looked for only if it names any.
+        """Load the hooks that ``[ironic] hooks`` names.
 
         :raises InvalidConfiguration: a name isn't installed (the error lists those that are),
             or its class can't be loaded.
@@ -174,7 +174,7 @@ class Hooks:
     def of(self, instance: InstanceLike, node: Node, *, is_rebuild: bool = False) -> Calls:
         """The calls for one deployment.
 
-        :param node: the one that the instance has, read by a request of its own.
+        :param node: the instance's node, read by a separate request.
         """
         return Calls(self._hooks, lambda: self._deployment(instance, node, is_rebuild=is_rebuild))
 
@@ -245,8 +245,8 @@ class Calls:
 
     def _network_data(self, given: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
         whole: Document = {**{part: [] for part in _PARTS}, **(given or {})}
-        wanted = self._edited("network_data", whole, _why_no_network_data)
-        return given if wanted == whole else wanted
+        edited = self._edited("network_data", whole, _why_no_network_data)
+        return given if edited == whole else edited
 
     def _metadata(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
         withheld = {key: given[key] for key in _WITHHELD if key in given}
@@ -277,7 +277,7 @@ class Calls:
         return bool(names)
 
     def _with(self, method: str) -> list[str]:
-        """The names of the hooks that have a method of their own."""
+        """The names of the hooks that override a method."""
         mute = getattr(Hook, method)
         return [
             name for name, hook in self._hooks.items() if getattr(type(hook), method) is not mute
@@ -297,7 +297,7 @@ class Calls:
             exc.add_note(f"Hook {name!r} had asked for it")
             raise
         except Exception as exc:
-            # Its text is somebody else's: for the operator, and not for the instance's user.
+            # The text is for operators: it may hold what the instance's user must not read.
             LOG.exception(
                 "[hook-failed] Hook %r failed in %s for instance %s, node %s",
                 *(name, method, deployment.instance.uuid, deployment.node.uuid),
@@ -314,8 +314,9 @@ class Calls:
 
 
 def _copy(instance: InstanceLike, node: str) -> Instance:
-    """An instance as plain values, whatever object the compute service has of it."""
-    flavor = {one.name: getattr(instance.flavor, one.name) for one in dataclasses.fields(Flavor)}
+    """Copy the compute service's object of an instance into plain values."""
+    names = [field.name for field in dataclasses.fields(Flavor)]
+    flavor = {name: getattr(instance.flavor, name) for name in names}
     flavor["extra_specs"] = _frozen(flavor["extra_specs"])
     return Instance(
         uuid=instance.uuid,

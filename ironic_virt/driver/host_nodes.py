@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""This host's nodes as they were last listed; what acts on a node reads it again."""
+"""This host's nodes: as they were last listed, and one of them read for an action.
+
+Here alone is said "this node is ours to act on".
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
 from oslo_config import cfg
+from oslo_log import log as logging
 
 from ironic_virt import exceptions, virt
 from ironic_virt.baremetal.client import IronicClient
@@ -16,6 +20,9 @@ from ironic_virt.baremetal.inventory.snapshot import Snapshot
 from ironic_virt.baremetal.node import Node
 from ironic_virt.sharding import ring
 from ironic_virt.sharding.ownership import Ownership
+from ironic_virt.virt import InstanceLike
+
+LOG = logging.getLogger(__name__)
 
 
 class HostNodes:
@@ -38,13 +45,15 @@ class HostNodes:
         clock: Callable[[], float],
     ) -> None:
         self._conf = conf
+        self._client = client
         self._clock = clock
         self.ownership = Ownership(conf, service, client, by_ironic)
         resync = Resync(
             client,
             lambda: self.ownership.target.node_filter(),
             full_period=conf.ironic.inventory_full_resync_period,
-            sweep_period=self._sweep_period,
+            # Peers must agree on who has which node as soon as all have refreshed.
+            sweep_period=lambda: 0.0 if ring.is_configured(conf) else SWEEP_PERIOD,
             clock=clock,
         )
         self.inventory = Inventory(
@@ -54,10 +63,6 @@ class HostNodes:
             observe=service.metrics.refresh,
         )
         self.refresh_error: str | None = None
-
-    def _sweep_period(self) -> float:
-        # Peers must agree on who has which node as soon as all have refreshed.
-        return 0.0 if ring.is_configured(self._conf) else SWEEP_PERIOD
 
     def snapshot(self, *, refresh: bool = False) -> Snapshot:
         """The inventory; after a refresh that failed the former one, under the records of now."""
@@ -74,7 +79,7 @@ class HostNodes:
             self.refresh_error = str(exc)
             if known.taken_at is None:
                 raise
-            # Nova's resource tracker takes back the record of whatever is reported.
+            # Nova's resource tracker takes the record of each node that is reported.
             self.ownership.settle(self.inventory.snapshot, listed=False)
             return self.inventory.snapshot
 
@@ -105,6 +110,70 @@ class HostNodes:
         return snapshot
 
     def age(self) -> float | None:
-        """How many seconds ago Ironic was last asked with success."""
+        """Seconds since the last successful list of nodes; ``None``: there was none."""
         taken_at = self.inventory.snapshot.taken_at
         return None if taken_at is None else self._clock() - taken_at
+
+    # -- one node, for an action ----------------------------------------------
+
+    def read(self, uuid: str, instance: str | None = None) -> Node:
+        """A node as it is now, whosever it is.
+
+        :raises NodeNotAvailable: Ironic has no such node.
+        """
+        try:
+            return self._client.get_node(uuid)
+        except exceptions.NodeNotFound as exc:
+            raise exceptions.NodeNotAvailable(
+                uuid,
+                instance,
+                f"Ironic has no such node ({exc.message})",
+                request_id=exc.request_id,
+            ) from exc
+
+    def read_carrier(self, instance: InstanceLike) -> Node:
+        """The node that carries the instance, wherever it is; not guarded.
+
+        :raises InstanceNotFound: no node does.
+        """
+        node = self._client.node_of_instance(instance.uuid)
+        if node is None:
+            raise exceptions.InstanceNotFound(instance.uuid)
+        return node
+
+    def check_carries(self, node: Node, instance: str) -> None:
+        """Let an action on a node that carries the instance pass.
+
+        :raises NodeTaken, NodeNotAvailable, NodeNotOurs: it is not ours to act on.
+        """
+        self.ownership.check(node, instance=instance, carries=instance)
+
+    def check_free(self, node: Node, instance: str) -> None:
+        """Let an action for an instance on a node that carries none pass; raises likewise."""
+        self.ownership.check(node, instance=instance, carries=None)
+
+    def note(self, node: Node) -> None:
+        """Let inventory and claim know what was read or changed."""
+        if node.instance_uuid is None and self.ownership.target.why_outside(node):
+            # Nothing ties it to this service any more; a list would only show that later.
+            self.inventory.discard(node.uuid)
+        else:
+            self.inventory.put(node)
+        self.ownership.note(node)
+
+    def note_seen(self, node: Node | None, uuid: str) -> Node | None:
+        """Note a node that a wait has shown; read it again if only some fields were shown.
+
+        If it can't be read, the next refresh will.
+
+        :param node: the node as the wait saw it; ``None`` if Ironic had no such node.
+        :returns: the node, ``None`` if it is gone or could not be read.
+        """
+        if node is None or not node.is_whole:
+            try:
+                node = self._client.get_node(uuid)
+            except exceptions.IronicError as exc:
+                LOG.debug("Node %s was not read again: %s", uuid, exc)
+                return None
+        self.note(node)
+        return node

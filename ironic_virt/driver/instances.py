@@ -46,7 +46,7 @@ class Instances:
         :raises InstanceNotFound: no node carries it.
         """
         node = self._site.nodes.snapshot().by_instance(instance.uuid) if use_cache else None
-        return resources.power_of(node or self._site.access.of_instance(instance))
+        return resources.power_of(node or self._site.nodes.read_carrier(instance))
 
     def diagnose(self, instance: InstanceLike) -> InstanceDiagnostics:
         """Its power, and the hardware under it; asked of Ironic by three requests.
@@ -54,13 +54,13 @@ class Instances:
         :raises InstanceNotFound: no node carries it.
         """
         client = self._site.client
-        node = self._site.access.of_instance(instance)
+        node = self._site.nodes.read_carrier(instance)
         ports = client.ports.listed(node.uuid)
         uptime = None
         if node.power_state == states.POWER_ON and node.target_power_state is None:
             switched = client.management.power_changed_at(node.uuid)
             if switched is not None:
-                # Ironic's clock may be ahead of ours.
+                # Ironic's clock may be ahead of this host's.
                 uptime = max(int((self._now() - switched).total_seconds()), 0)
         return InstanceDiagnostics(
             state=resources.power_of(node).state,

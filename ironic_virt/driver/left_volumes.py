@@ -23,17 +23,14 @@ from oslo_log import log as logging
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal import states
-from ironic_virt.baremetal.http.requests import hurry
+from ironic_virt.baremetal.http.requests import hurry_requests
 from ironic_virt.baremetal.inventory.snapshot import may_be_free
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.volumes import VolumeTarget
-from ironic_virt.driver.site import Site
-from ironic_virt.driver.volumes import owner
+from ironic_virt.driver.site import LONGEST_LOOK, Site
+from ironic_virt.driver.volumes import owner_of
 
 LOG = logging.getLogger(__name__)
-
-LONGEST_LOOK = 10.0
-"""Seconds for one look."""
 
 
 class LeftVolumes:
@@ -59,7 +56,7 @@ class LeftVolumes:
                 return
             self._looked_at = self._site.clock()
             deadline = self._looked_at + LONGEST_LOOK
-            with hurry(deadline):
+            with hurry_requests(deadline):
                 self._look(deadline)
         except exceptions.IronicVirtError as exc:
             LOG.warning(
@@ -74,15 +71,15 @@ class LeftVolumes:
         snapshot = self._site.nodes.snapshot()
         targets = self._site.client.volumes.targets()
         self._failed &= {target.uuid for target in targets}
-        found = [
+        leftovers = [
             (target, whose, node.uuid)
             for target in sorted(targets, key=lambda target: target.uuid in self._failed)
             if (node := snapshot.get(target.node_uuid or "")) and may_be_free(node)
-            if (whose := owner(target))
+            if (whose := owner_of(target))
         ]
-        owners = {whose for _, whose, _ in found}
+        owners = {whose for _, whose, _ in leftovers}
         known = set(self._site.service.existing_instances(owners)) if owners else set()
-        for target, whose, uuid in found:
+        for target, whose, uuid in leftovers:
             if self._site.clock() >= deadline:
                 return
             if whose not in known or snapshot.by_instance(whose):
@@ -91,35 +88,32 @@ class LeftVolumes:
     def _delete(self, target: VolumeTarget, instance: str, uuid: str) -> None:
         self._failed.discard(target.uuid)
 
-        def free() -> Node:
-            node = self._site.access.fresh(uuid)
-            self._site.access.check_free(node, instance)
+        def read_free() -> Node:
+            node = self._site.nodes.read(uuid)
+            self._site.nodes.check_free(node, instance)
             if not may_be_free(node):
                 raise exceptions.NodeNotAvailable(uuid, instance, "the node is in use")
             return node
 
-        def again() -> None:
-            free()
-
+        client = self._site.client.rechecking(read_free)
         try:
-            node = free()
+            node = read_free()
             if node.power_state != states.POWER_OFF and not node.disable_power_off:
                 LOG.info(
-                    "Node %s is free and on: powering it off, so that volume target %s can be "
-                    "deleted, which instance %s has left",
+                    "Node %s is free but on: powering it off to delete volume target %s, which "
+                    "instance %s has left",
                     *(uuid, target.uuid, instance),
                 )
-                self._site.client.set_power_state(
+                client.set_power_state(
                     uuid,
                     states.POWER_OFF,
-                    applied=lambda now: (
-                        states.POWER_OFF in (now.power_state, now.target_power_state)
+                    applied=lambda node: (
+                        states.POWER_OFF in (node.power_state, node.target_power_state)
                     ),
-                    again=again,
                 )
-            elif self._site.client.volumes.delete_target(target.uuid, uuid, again=again):
+            elif client.volumes.delete_target(target.uuid, uuid):
                 LOG.info(
-                    "Node %s: volume target %s, which instance %s has left, is deleted",
+                    "Node %s: volume target %s, which instance %s left behind, is deleted",
                     *(uuid, target.uuid, instance),
                 )
         except exceptions.NodeError as exc:

@@ -2,8 +2,8 @@
 
 """Virtual interfaces on a node: attach what is missing, detach what is there.
 
-Ironic keeps which VIF has which port.  A VIF that is attached already is no
-error here, as long as it is attached to this node.
+Ironic records which port has which VIF.  Attaching a VIF again is fine, as long as it is
+attached to this node.
 
 A request that found the node locked is sent again only after another look at the node:
 by then it may be on its way to somebody else, who would get our network.
@@ -24,8 +24,8 @@ from ironic_virt import exceptions
 from ironic_virt.baremetal import states
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.ports import Port, Portgroup
-from ironic_virt.driver import change
-from ironic_virt.driver.network_data import Link, free_links, links
+from ironic_virt.driver.held import Held, is_refusal
+from ironic_virt.driver.network_data import Link, free_links, links_by_vif
 from ironic_virt.driver.site import Site
 from ironic_virt.virt import InstanceLike, NetworkInfo, VifLike
 
@@ -56,32 +56,31 @@ class Network:
         """
         if not network_info:
             return
-        node = self._site.access.guarded(instance)
-        self.attach(node, instance, network_info)
-        self._prepared[instance.uuid] = node.uuid
+        held = Held.of(self._site, instance)
+        self.attach(held, network_info)
+        self._prepared[instance.uuid] = held.uuid
 
-    def attach(self, node: Node, instance: InstanceLike, network_info: NetworkInfo) -> bool:
+    def attach(self, held: Held, network_info: NetworkInfo) -> bool:
         """Attach every VIF that the node doesn't have yet.
 
-        :param node: past the guard, read just now.
+        :param held: read just now.
         :returns: whether there was one, so that time has passed.
         :raises VifAttachFailed: naming the VIF and Ironic's reason.
         """
-        again = self._site.access.still_held(instance, node.uuid)
         missing = [vif.id for vif in network_info]
-        if missing and self._prepared.pop(instance.uuid, None) == node.uuid:
+        if missing and self._prepared.pop(held.instance.uuid, None) == held.uuid:
             # Ironic would note each one that is there already as an error of the node's.
-            there = self._site.client.ports.vifs(node.uuid)
-            missing = [vif for vif in missing if vif not in there]
+            attached = self._site.client.ports.vifs(held.uuid)
+            missing = [vif for vif in missing if vif not in attached]
         for number, vif in enumerate(missing):
             if number:
-                again()
-            self._attach(node, instance, vif, again)
+                held.refresh()
+            self._attach(held, vif)
         return bool(missing)
 
     def links(self, node: str) -> dict[str, Link]:
         """The physical link of each VIF on a node, by VIF."""
-        return links(*self._ports(node))
+        return links_by_vif(*self._ports(node))
 
     def free(self, node: str) -> list[Link]:
         """The physical links of a node that have no VIF."""
@@ -93,18 +92,18 @@ class Network:
         is_bonded = any(port.portgroup_uuid for port in ports)
         return ports, self._site.client.ports.groups(node) if is_bonded else []
 
-    def detach_all(self, node: Node, instance: InstanceLike) -> None:
-        """Detach every VIF from a node that carries the instance.
+    def detach_all(self, held: Held) -> None:
+        """Detach every VIF from the node.
 
         While a node carries an instance, what is attached is the instance's;
         all of it goes, also what a crashed attempt has left.
 
         :raises VifDetachFailed: the node would keep it, for its next user.
         """
-        self._prepared.pop(instance.uuid, None)
-        for vif in self._site.client.ports.vifs(node.uuid):
-            self._site.access.held(instance, node.uuid)
-            self._detach(node, instance, vif)
+        self._prepared.pop(held.instance.uuid, None)
+        for vif in self._site.client.ports.vifs(held.uuid):
+            held.refresh()
+            self._detach(held, vif)
 
     # -- at run time ----------------------------------------------------------
 
@@ -116,16 +115,22 @@ class Network:
             the node has no port for it.
         :raises NodeNotOurs: the node is outside the target set; nothing was done.
         """
-        node = self._site.access.guarded(instance)
-        self._check_state(node, instance, vif)
+        held = Held.of(self._site, instance)
 
-        def again() -> None:
-            now = self._site.access.held(instance, node.uuid)
-            self._check_state(now, instance, vif)
+        def check_state(node: Node) -> None:
+            if node.provision_state not in states.TAKES_INTERFACES:
+                raise held.error(
+                    exceptions.VifAttachFailed,
+                    vif.id,
+                    f"the node is in {node.provision_state!r}; try again when it is in "
+                    f"{states.ACTIVE!r}",
+                )
 
-        self._attach(node, instance, vif.id, again)
-        later = "" if node.provision_state == states.ACTIVE else ", not connected before 'active'"
-        LOG.info("VIF %s is on node %s, instance %s%s", vif.id, node.uuid, instance.uuid, later)
+        check_state(held.node)
+        self._attach(held, vif.id, check_state)
+        is_active = held.node.provision_state == states.ACTIVE
+        later = "" if is_active else ", not connected before 'active'"
+        LOG.info("VIF %s is on node %s, instance %s%s", vif.id, held.uuid, instance.uuid, later)
 
     def detach_interface(self, instance: InstanceLike, vif: VifLike) -> None:
         """Detach a VIF from the node of an instance.
@@ -134,69 +139,55 @@ class Network:
         :raises VifDetachFailed: naming the VIF and the reason; the node still has it.
         :raises NodeNotOurs: the node is outside the target set; nothing was done.
         """
-        node = self._site.access.guarded(instance)
-        if node.provision_state in states.GIVES_INTERFACES:
-            self._detach(node, instance, vif.id)
-        elif vif.id in self._site.client.ports.vifs(node.uuid):
-            raise exceptions.VifDetachFailed(
-                node.uuid,
-                instance.uuid,
+        held = Held.of(self._site, instance)
+        if held.node.provision_state in states.GIVES_INTERFACES:
+            self._detach(held, vif.id)
+        elif vif.id in self._site.client.ports.vifs(held.uuid):
+            raise held.error(
+                exceptions.VifDetachFailed,
                 vif.id,
-                f"the node is in {node.provision_state!r}, where Ironic would leave it "
+                f"the node is in {held.node.provision_state!r}, where Ironic would leave it "
                 f"connected; try again when it is in {states.ACTIVE!r}",
             )
-        LOG.info("VIF %s is off node %s, instance %s", vif.id, node.uuid, instance.uuid)
-
-    @staticmethod
-    def _check_state(node: Node, instance: InstanceLike, vif: VifLike) -> None:
-        state = node.provision_state
-        if state in states.TAKES_INTERFACES:
-            return
-        raise exceptions.VifAttachFailed(
-            node.uuid,
-            instance.uuid,
-            vif.id,
-            f"the node is in {state!r}; try again when it is in {states.ACTIVE!r}",
-        )
+        LOG.info("VIF %s is off node %s, instance %s", vif.id, held.uuid, instance.uuid)
 
     # -- one request ----------------------------------------------------------
 
     def _attach(
-        self, node: Node, instance: InstanceLike, vif: str, again: Callable[[], None]
+        self, held: Held, vif: str, check: Callable[[Node], None] = lambda node: None
     ) -> None:
+        """:param check: see :meth:`Held.only_if`."""
         try:
-            self._site.client.ports.attach(node.uuid, vif, again=again)
+            held.only_if(check).client.ports.attach(held.uuid, vif)
         except exceptions.IronicError as exc:
             kind = exceptions.VifAttachFailed
             if isinstance(exc, exceptions.Conflict | exceptions.BadRequest):
                 # A former attempt may have attached it: most have none, so it is asked now.
-                if self._is_there(node, vif, exc):
+                if self._is_attached(held.uuid, vif, exc):
                     return
                 if _NO_FREE_PORT.search(exc.message):
                     kind = exceptions.NoFreePort
-            left: bool | None = False
-            told = ""
+            is_left: bool | None = False
+            outcome = ""
             if _may_have_noted(exc):
-                left, told = self._take_off(node, instance, vif, exc)
-            if not _is_refusal(exc):
-                if told:
-                    exc.add_note(told)
+                is_left, outcome = self._take_off(held, vif, exc)
+            if not _is_refused_vif(exc):
+                if outcome:
+                    exc.add_note(outcome)
                 raise
-            reason = f"{exc.message.rstrip('.')}. {told}" if told else exc.message
-            raise kind(
-                node.uuid, instance.uuid, vif, reason, request_id=exc.request_id, left=left
-            ) from exc
+            reason = f"{exc.message.rstrip('.')}. {outcome}" if outcome else exc.message
+            raise held.error(kind, vif, reason, request_id=exc.request_id, left=is_left) from exc
 
-    def _is_there(self, node: Node, vif: str, refusal: exceptions.IronicError) -> bool:
+    def _is_attached(self, node: str, vif: str, refusal: exceptions.IronicError) -> bool:
         """Whether the node has a VIF that Ironic has refused."""
         try:
-            return vif in self._site.client.ports.vifs(node.uuid)
+            return vif in self._site.client.ports.vifs(node)
         except exceptions.IronicError as exc:
-            exc.add_note(f"It is not known whether node {node.uuid} has VIF {vif}: {refusal}")
+            exc.add_note(f"Node {node} may have VIF {vif} attached: {refusal}")
             raise
 
     def _take_off(
-        self, node: Node, instance: InstanceLike, vif: str, error: exceptions.IronicError
+        self, held: Held, vif: str, error: exceptions.IronicError
     ) -> tuple[bool | None, str]:
         """Detach a VIF that could not be attached, if the node has it all the same.
 
@@ -204,49 +195,49 @@ class Network:
             come of it, for people, ``""`` if there was nothing to do.
         """
         # Where Ironic could not be asked, all retries have just been used up.
-        client = self._site.client if _is_refusal(error) else self._site.client.single_try()
+        client = self._site.client if _is_refused_vif(error) else self._site.client.single_try()
+        node, instance = held.uuid, held.instance.uuid
         command = "'openstack baremetal node vif {}'"
-        detach = command.format(f"detach {node.uuid} {vif}")
-        left: bool | None
+        detach = command.format(f"detach {node} {vif}")
+        is_left: bool | None
         try:
-            if vif not in client.ports.vifs(node.uuid):
+            if vif not in client.ports.vifs(node):
                 return False, ""
         except exceptions.IronicError as exc:
-            look = command.format(f"list {node.uuid}")
-            left = None
-            told = (
-                f"Whether node {node.uuid} has VIF {vif} all the same is not known: {exc}. Look "
+            look = command.format(f"list {node}")
+            is_left = None
+            outcome = (
+                f"Node {node} may still have VIF {vif} attached: {exc}. Look "
                 f"with {look}, and take it off with {detach}"
             )
         else:
             try:
-                self._site.access.held(instance, node.uuid)
-                self._detach(node, instance, vif)
+                held.refresh()
+                self._detach(held, vif)
             except (exceptions.NodeError, exceptions.IronicError) as exc:
-                left = True if isinstance(exc, exceptions.NodeError) else None
-                told = (
-                    f"Node {node.uuid} had VIF {vif} all the same, and it could not be taken "
+                is_left = True if isinstance(exc, exceptions.NodeError) else None
+                outcome = (
+                    f"Node {node} had VIF {vif} all the same, and it could not be taken "
                     f"off: {exc}. Take it off with {detach}"
                 )
             else:
-                told = f"Node {node.uuid} had VIF {vif} all the same; it was taken off again"
-                LOG.info("Instance %s: %s", instance.uuid, told)
-                return False, told
-        LOG.warning("[vif-left] Instance %s: %s", instance.uuid, told)
-        return left, told
+                outcome = f"Node {node} had VIF {vif} all the same; it was taken off again"
+                LOG.info("Instance %s: %s", instance, outcome)
+                return False, outcome
+        LOG.warning("[vif-left] Instance %s: %s", instance, outcome)
+        return is_left, outcome
 
-    def _detach(self, node: Node, instance: InstanceLike, vif: str) -> None:
-        again = self._site.access.still_held(instance, node.uuid)
+    def _detach(self, held: Held, vif: str) -> None:
         try:
-            self._site.client.ports.detach(node.uuid, vif, again=again)
+            held.client.ports.detach(held.uuid, vif)
         except exceptions.IronicError as exc:
-            if not _is_refusal(exc):
+            if not _is_refused_vif(exc):
                 raise
-            if vif not in self._site.client.ports.vifs(node.uuid):
-                LOG.debug("VIF %s is off node %s already: %s", vif, node.uuid, exc)
+            if vif not in self._site.client.ports.vifs(held.uuid):
+                LOG.debug("VIF %s is off node %s already: %s", vif, held.uuid, exc)
                 return
-            raise exceptions.VifDetachFailed(
-                node.uuid, instance.uuid, vif, exc.message, request_id=exc.request_id
+            raise held.error(
+                exceptions.VifDetachFailed, vif, exc.message, request_id=exc.request_id
             ) from exc
 
 
@@ -257,8 +248,8 @@ def _may_have_noted(error: exceptions.IronicError) -> bool:
     return error.status is not None and error.status >= 500
 
 
-def _is_refusal(error: exceptions.IronicError) -> bool:
+def _is_refused_vif(error: exceptions.IronicError) -> bool:
     """Whether Ironic has said no to this one VIF; else it could not be asked."""
-    return change.is_refusal(error) and not isinstance(
+    return is_refusal(error) and not isinstance(
         error, exceptions.IronicUnauthorized | exceptions.NodeNotFound
     )

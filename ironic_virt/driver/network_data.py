@@ -21,7 +21,7 @@ from ironic_virt.virt import NetworkInfo
 NetworkData = dict[str, Any]
 
 USUAL_MTU = 1500
-"""Bytes in a frame of Ethernet, of a network of which nobody knows the MTU."""
+"""The MTU of a network that doesn't state one: Ethernet's, in bytes."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -41,11 +41,11 @@ class Link:
     is_bond: bool = False
 
 
-def links(ports: Iterable[Port], portgroups: Iterable[Portgroup]) -> dict[str, Link]:
+def links_by_vif(ports: Iterable[Port], portgroups: Iterable[Portgroup]) -> dict[str, Link]:
     """The links of a node by VIF."""
     ports = list(ports)
-    found = {port.vif: Link(port.address) for port in ports if port.vif}
-    return found | {group.vif: _bond_of(group, ports) for group in portgroups if group.vif}
+    by_vif = {port.vif: Link(port.address) for port in ports if port.vif}
+    return by_vif | {group.vif: _bond_of(group, ports) for group in portgroups if group.vif}
 
 
 def _bond_of(group: Portgroup, ports: Iterable[Port]) -> Link:
@@ -88,7 +88,7 @@ def free_links(ports: Iterable[Port], portgroups: Iterable[Portgroup]) -> list[L
     """The links of a node that have no VIF, port groups first, as Ironic gives them away."""
     ports = list(ports)
     bonds = [_bond_of(group, ports) for group in portgroups if not group.vif]
-    single = [Link(one.address) for one in ports if not one.vif and not one.portgroup_uuid]
+    single = [Link(port.address) for port in ports if not port.vif and not port.portgroup_uuid]
     return [*(bond for bond in bonds if bond.ports), *(link for link in single if link.address)]
 
 
@@ -98,14 +98,14 @@ def with_ports(data: Mapping[str, Any], free: Sequence[Link]) -> NetworkData:
     :param free: see :func:`free_links`.
     :raises ValueError: there are too few.
     """
-    wanted = sum(map(is_on_any_port, data["links"]))
-    if wanted > len(free):
+    count = sum(map(is_on_any_port, data["links"]))
+    if count > len(free):
         raise ValueError(
-            f"{wanted} networks are wanted, and the node has {len(free)} ports and port groups "
+            f"{count} networks are wanted, and the node has {len(free)} ports and port groups "
             "without a VIF"
         )
-    left = iter(free)
-    return _on(data, lambda link: next(left) if is_on_any_port(link) else None)
+    unused = iter(free)
+    return _on(data, lambda link: next(unused) if is_on_any_port(link) else None)
 
 
 def is_on_any_port(link: Mapping[str, Any]) -> bool:
@@ -126,21 +126,21 @@ def with_links(data: Mapping[str, Any], links: Mapping[str, Link]) -> NetworkDat
 def _on(
     data: Mapping[str, Any], physical_of: Callable[[Mapping[str, Any]], Link | None]
 ) -> NetworkData:
-    told: list[Mapping[str, Any]] = []
+    described: list[Mapping[str, Any]] = []
     members: list[Mapping[str, Any]] = []
     for link in data["links"]:
         physical = physical_of(link)
         if physical is None:
-            told.append(link)
+            described.append(link)
         elif physical.is_bond:
-            told.append(_bond(link, physical))
+            described.append(_bond(link, physical))
             members += [
                 {"id": port.uuid, "type": "phy", "ethernet_mac_address": port.address}
                 for port in physical.ports
             ]
         else:
-            told.append({**link, "type": "phy", **_address(physical.address)})
-    return {**data, "links": [*told, *members]}
+            described.append({**link, "type": "phy", **_address(physical.address)})
+    return {**data, "links": [*described, *members]}
 
 
 def with_mtus(data: Mapping[str, Any]) -> NetworkData:
@@ -149,7 +149,7 @@ def with_mtus(data: Mapping[str, Any]) -> NetworkData:
     From release 30 on Ironic replaces the whole document if a link has none, and what hooks
     have written is lost.
 
-    :param data: a link of which it doesn't say the MTU gets :data:`USUAL_MTU`.
+    :param data: a link without an MTU in it gets :data:`USUAL_MTU`.
     """
     links = data.get("links") or []
     of_bonds = {
@@ -169,9 +169,9 @@ def with_mtus(data: Mapping[str, Any]) -> NetworkData:
 def _bond(link: Mapping[str, Any], physical: Link) -> dict[str, Any]:
     """A bond; its options are the kernel's, which cloud-init takes with a prefix.
 
-    Without an address of its own it has the VIF's, which Ironic leaves as it is then; one
-    that has none either, in a service without Neutron, has its first member's, as the
-    kernel would choose.
+    A bond without a MAC address gets the VIF's, which Ironic leaves as it is then.  In a service
+    without Neutron that may be missing, too: then it gets its first member's, as the kernel
+    would choose.
     """
     address = physical.address
     if not address and not link.get("ethernet_mac_address"):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from oslo_log import log as logging
 
 from ironic_virt import exceptions
-from ironic_virt.baremetal.node import Node
+from ironic_virt.driver.held import Held
 from ironic_virt.driver.site import Site
 from ironic_virt.virt import InstanceLike
 
@@ -65,8 +65,8 @@ class Patience:
             raise exceptions.BuildAborted(None, self._instance.uuid, reason) from error
         self._seconds = min(self._seconds * _GROWTH, _LONGEST_PAUSE)
 
-    def look(self) -> Node:
-        """The node that carries the instance, past the guard, as soon as Ironic answers.
+    def look(self) -> Held:
+        """The node that carries the instance, as soon as Ironic answers.
 
         :raises InstanceNotFound: no node does.
         :raises NodeNotOurs: it is outside the target set.
@@ -76,9 +76,9 @@ class Patience:
         is_silent = False
         while True:
             try:
-                node = self._site.access.guarded(self._instance)
+                held = Held.of(self._site, self._instance)
             except exceptions.IronicError as exc:
-                LOG.warning("[node-unread] Node of instance %s: %s", self._instance.uuid, exc)
+                LOG.warning("[node-unread] Can't read %s's node: %s", self._instance.uuid, exc)
                 is_silent = True
                 self.begin()
                 if self.gives_up and self.is_over:
@@ -92,4 +92,4 @@ class Patience:
                 if is_silent:
                     # That is over: what comes now is something else.
                     self.begin(again=True)
-                return node
+                return held

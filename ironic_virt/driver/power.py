@@ -18,7 +18,7 @@ from oslo_log import log as logging
 from ironic_virt import exceptions
 from ironic_virt.baremetal import states
 from ironic_virt.baremetal.node import Node
-from ironic_virt.driver.change import Change
+from ironic_virt.driver.held import Held
 from ironic_virt.driver.site import Site
 from ironic_virt.virt import InstanceLike
 
@@ -84,13 +84,12 @@ class Power:
 
         :raises CrashDumpFailed: with Ironic's reason.
         """
-        change = Change.of(self._site, instance)
-        uuid = change.node.uuid
-        with change.refused_as(
+        held = Held.of(self._site, instance)
+        with held.refused_as(
             exceptions.CrashDumpFailed, "an NMI could not be injected", when=lambda error: True
         ):
-            self._site.client.management.inject_nmi(uuid, again=change.again)
-        LOG.info("Instance %s, node %s: an NMI was injected", instance.uuid, uuid)
+            held.client.management.inject_nmi(held.uuid)
+        LOG.info("Instance %s, node %s: an NMI was injected", instance.uuid, held.uuid)
 
     def look_again(self, instance: InstanceLike) -> None:
         """Read the node again after its power state has changed without a request.
@@ -98,7 +97,7 @@ class Power:
         What is known of it meanwhile would contradict that until the next refresh.
         """
         try:
-            self._site.access.note(self._site.access.of_instance(instance))
+            self._site.nodes.note(self._site.nodes.read_carrier(instance))
         except (exceptions.InstanceNotFound, exceptions.IronicError) as exc:
             LOG.warning(
                 "[node-unread] Instance %s: its node can't be read after its power state has "
@@ -107,99 +106,94 @@ class Power:
             )
 
     def _change(self, instance: InstanceLike, target: str, timeout: int = 0) -> None:
-        change = Change.of(self._site, instance)
-        node = change.node
-        if node.disable_power_off and _REACHED[target] == states.POWER_OFF:
-            done: Node | None = _off_already(node, instance)
+        held = Held.of(self._site, instance)
+        if held.node.disable_power_off and _REACHED[target] == states.POWER_OFF:
+            node: Node | None = _off_already(held)
         else:
-            done = self._under_way(change, target, timeout)
-        if done is None:
-            self._request(change, target, timeout)
-            done = self._settled(change, target, timeout)
-        change.note(done)
-        LOG.info("Instance %s, node %s: %r is done", instance.uuid, node.uuid, target)
+            node = self._under_way(held, target, timeout)
+        if node is None:
+            self._request(held, target, timeout)
+            node = self._settled(held, target, timeout)
+        held.note(node)
+        LOG.info("Instance %s, node %s: %r is done", instance.uuid, held.uuid, target)
 
-    def _under_way(self, change: Change, target: str, timeout: int) -> Node | None:
+    def _under_way(self, held: Held, target: str, timeout: int) -> Node | None:
         """The node after a change that somebody has asked for already.
 
         :returns: ``None``: there was none, or it has failed.
         """
-        if not _is_on_its_way(change.node, target):
+        if not _is_on_its_way(held.node, target):
             return None
         try:
-            return self._settled(change, target, timeout)
+            return self._settled(held, target, timeout)
         except exceptions.PowerFailed as exc:
             LOG.warning("[power-retried] %s. Asking for it again", exc)
             return None
 
-    def _request(self, change: Change, target: str, timeout: int) -> None:
+    def _request(self, held: Held, target: str, timeout: int) -> None:
         changed_at = self._site.client.management.power_changed_at
         # A reboot that has ended looks like one that never began, but for this.
-        before = changed_at(change.node.uuid) if target in _REBOOTS else None
+        before = changed_at(held.uuid) if target in _REBOOTS else None
 
-        def applied(now: Node) -> bool:
-            if _is_changing(now):
-                return now.target_power_state in (target, _REACHED[target])
+        def applied(node: Node) -> bool:
+            if _is_changing(node):
+                return node.target_power_state in (target, _REACHED[target])
             if target in _REBOOTS:
-                return changed_at(now.uuid) != before
-            return now.power_state == _REACHED[target]
+                return changed_at(node.uuid) != before
+            return node.power_state == _REACHED[target]
 
-        with change.refused_as(exceptions.PowerFailed, f"Ironic refused {target!r}"):
-            self._site.client.set_power_state(
-                change.node.uuid,
-                target,
-                applied=applied,
-                timeout=timeout or None,
-                again=change.again,
+        with held.refused_as(exceptions.PowerFailed, f"Ironic refused {target!r}"):
+            held.client.set_power_state(
+                held.uuid, target, applied=applied, timeout=timeout or None
             )
 
-    def _settled(self, change: Change, target: str, timeout: int) -> Node:
+    def _settled(self, held: Held, target: str, timeout: int) -> Node:
         """The node when it is done."""
         try:
-            return self._wait(change, target, timeout)
+            return self._wait(held, target, timeout)
         except exceptions.WaitTimeout as exc:
             if target != states.SOFT_REBOOT or exc.__cause__ is not None:
                 raise
             # Ironic gives a deaf system about as long as this, and takes no other request.
             LOG.warning(
-                "[power-retried] %s. Ironic is still at it, so it is waited for once more", exc
+                "[power-retried] %s. Ironic is still working on it; waiting once more", exc
             )
-        return self._wait(change, target, timeout)
+        return self._wait(held, target, timeout)
 
-    def _wait(self, change: Change, target: str, timeout: int) -> Node:
+    def _wait(self, held: Held, target: str, timeout: int) -> Node:
         """The node when it is done.
 
         :param timeout: seconds that Ironic itself waits for a soft change.
         """
-        node = change.node
+        node = held.node
         began = node.hides_lock and node.target_power_state is not None
 
-        def until(now: Node | None) -> Node | None:
+        def until(seen: Node | None) -> Node | None:
             nonlocal began
-            if now is not None and now.hides_lock and not began:
-                began = now.target_power_state is not None
-                if not began and (target in _REBOOTS or now.power_state != _REACHED[target]):
+            if seen is not None and seen.hides_lock and not began:
+                began = seen.target_power_state is not None
+                if not began and (target in _REBOOTS or seen.power_state != _REACHED[target]):
                     # Before it has begun a node looks just as it does afterwards.
                     return None
-            return outcome(node, now, change.instance, target)
+            return check_outcome(node, seen, held.instance, target)
 
         limit = self._site.conf.ironic.power_timeout
-        return change.wait(
+        return held.wait(
             until,
             f"carry out {target!r} ([ironic] power_timeout)",
             # Ironic holds the lock as long as it waits: cutting the power has to come after.
             limit + timeout if limit else 0,
             kind="power",
             state=node.provision_state,
-            late=lambda now: outcome(node, now, change.instance, target),
+            late=lambda seen: check_outcome(node, seen, held.instance, target),
         )
 
 
 def _is_changing(node: Node) -> bool:
     """Whether Ironic is changing the power.
 
-    It holds the node's lock meanwhile.  A conductor that was told to stop may leave the target
-    without one: nobody carries that out any more.
+    It holds the node's lock meanwhile.  A conductor that was stopped may leave a target without
+    a lock: then nothing is changing it any more.
     """
     return node.target_power_state is not None and (
         node.reservation is not None or node.hides_lock
@@ -216,39 +210,41 @@ def _is_on_its_way(node: Node, target: str) -> bool:
     return node.target_power_state in (target, _REACHED[target])
 
 
-def outcome(before: Node, now: Node | None, instance: InstanceLike, target: str) -> Node | None:
+def check_outcome(
+    before: Node, after: Node | None, instance: InstanceLike, target: str
+) -> Node | None:
     """What a look at a node says of a change: done, on its way (``None``), or failed.
 
     :param before: the node before the change was asked for.
-    :param now: ``None``: Ironic has no such node.
+    :param after: ``None``: Ironic has no such node.
     :raises PowerFailed: it failed, or the instance is not there any more.
     """
-    if now is None or now.instance_uuid != instance.uuid:
+    if after is None or after.instance_uuid != instance.uuid:
         raise exceptions.PowerFailed(
             before.uuid, instance.uuid, "the server went off the node meanwhile"
         )
     # Ironic holds the node's lock from taking the request until its end.
-    if _is_changing(now) or now.reservation is not None:
+    if _is_changing(after) or after.reservation is not None:
         return None
     # Only a reboot can leave the state as it was and yet have failed.
-    failed = target in _REBOOTS and bool(now.last_error or now.target_power_state)
-    if now.power_state == _REACHED[target] and not failed:
-        return now
+    has_failed = target in _REBOOTS and bool(after.last_error or after.target_power_state)
+    if after.power_state == _REACHED[target] and not has_failed:
+        return after
     raise exceptions.PowerFailed(
-        now.uuid, instance.uuid, f"{target!r} failed, {now.states}: {now.why}"
+        after.uuid, instance.uuid, f"{target!r} failed, {after.states}: {after.why}"
     )
 
 
-def _off_already(node: Node, instance: InstanceLike) -> Node:
+def _off_already(held: Held) -> Node:
     """A node that Ironic never powers off, if there is no need to.
 
     :raises PowerOffDisabled: there is.
     """
+    node = held.node
     if node.power_state == states.POWER_OFF and node.target_power_state is None:
         return node
-    raise exceptions.PowerOffDisabled(
-        node.uuid,
-        instance.uuid,
+    raise held.error(
+        exceptions.PowerOffDisabled,
         "the node can't be powered off, says its disable_power_off in Ironic. Shut the system "
         "down from inside, or reboot the server",
     )

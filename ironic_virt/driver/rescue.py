@@ -5,8 +5,9 @@
 Level-triggered: what Ironic is doing already is waited for.  A rescue is then asked for
 in any case, also for a node that is rescued already, since it may have another password.
 
-A rescue that fails is followed by an unrescue, so the node goes on with its own system;
-an unrescue that fails is tried a second time.  The error says what came of that.
+A rescue that fails, or leaves the node off, is followed by an unrescue, so the node goes on
+with its own system; an unrescue that fails is tried a second time.  The error says what came
+of that.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ironic_virt import exceptions
 from ironic_virt.baremetal import states
 from ironic_virt.baremetal.node import Node
 from ironic_virt.driver import history, resources
-from ironic_virt.driver.change import Change, is_refusal
+from ironic_virt.driver.held import Held, is_refusal
 from ironic_virt.driver.patience import Patience
 from ironic_virt.driver.site import Site
 from ironic_virt.virt import InstanceLike
@@ -30,6 +31,11 @@ _BACK = "the server runs its own system"
 _NOT_BACK = (
     "it could not be brought back to its own system either: {why}. Repair the node in Ironic, "
     "then unrescue the server"
+)
+
+_POWERED_OFF = (
+    "the rescue failed: at its end Ironic powered the node off, as its boot interface "
+    "redfish-virtual-media does. With driver_info/fast_track = true on the node it leaves it on"
 )
 
 
@@ -50,9 +56,9 @@ class Rescue:
         """
         if not password.strip():
             raise exceptions.OperationNotSupported("rescuing without a password")
-        change = self._at_rest(instance)
-        _check(change, states.RESCUABLE, "rescued")
-        self._carry_out(change, password)
+        held = self._at_rest(instance)
+        _check(held, states.RESCUABLE, "rescued")
+        self._carry_out(held, password)
 
     def finish_rescue(self, instance: InstanceLike) -> None:
         """Return when a rescue has ended that another process has asked for.
@@ -61,32 +67,32 @@ class Rescue:
 
         For errors see :meth:`rescue`.  It is also refused if it was never asked for.
         """
-        node = Patience(self._site, instance, gives_up=False).look()
-        change = Change(self._site, instance, node)
+        held = Patience(self._site, instance, gives_up=False).look()
         begun = (*states.RESCUE_IN_PROGRESS, states.RESCUE, states.RESCUE_FAILED)
-        if change.node.provision_state not in begun:
-            raise change.error(
+        if held.node.provision_state not in begun:
+            raise held.error(
                 exceptions.RescueFailed,
                 "it was interrupted before Ironic was asked for it",
                 system=exceptions.System.UNTOUCHED,
             )
-        self._carry_out(change)
+        self._carry_out(held)
 
-    def _carry_out(self, change: Change, password: str | None = None) -> None:
+    def _carry_out(self, held: Held, password: str | None = None) -> None:
         """Rescue, or wait for a rescue that was asked for.
 
         :param password: ``None``: it was.
         """
-        instance = change.instance
+        instance = held.instance
         try:
             if password is not None:
-                self._ask(change, states.VERB_RESCUE, password)
-            done = self._wait(change, states.RESCUE)
+                self._ask(held, states.VERB_RESCUE, password)
+            node = self._wait(held, states.RESCUE)
+            _check_power(held, node)
         except (exceptions.RescueFailed, exceptions.WaitTimeout) as exc:
-            history.explain(self._site.client, exc)
+            history.explain_error(self._site.client, exc)
             raise self._left(instance, exc) from exc
-        change.note(done)
-        LOG.info("Instance %s, node %s: the rescue system is there", instance.uuid, done.uuid)
+        held.note(node)
+        LOG.info("Instance %s, node %s: the rescue system is there", instance.uuid, node.uuid)
 
     def unrescue(self, instance: InstanceLike) -> None:
         """Return when the instance's own system has been booted.
@@ -96,33 +102,33 @@ class Rescue:
         :raises BuildAborted: it is not wanted any more; the node is on the way there.
         :raises NodeNotOurs: the node is outside the target set; nothing was done.
         """
-        change = self._at_rest(instance)
-        if change.node.provision_state == states.ACTIVE:
-            self._site.access.note(change.node)
+        held = self._at_rest(instance)
+        if held.node.provision_state == states.ACTIVE:
+            self._site.nodes.note(held.node)
             return
-        _check(change, states.UNRESCUABLE, "unrescued")
+        _check(held, states.UNRESCUABLE, "unrescued")
         try:
-            done = self._unrescued(change)
+            node = self._unrescued(held)
         except exceptions.RescueFailed as exc:
             LOG.warning("[unrescue-retried] %s. Trying once more", exc)
-            done = self._second_try(instance, exc)
-        change.note(done)
-        LOG.info("Instance %s, node %s: it is unrescued", instance.uuid, done.uuid)
+            node = self._second_try(instance, exc)
+        held.note(node)
+        LOG.info("Instance %s, node %s: it is unrescued", instance.uuid, node.uuid)
 
-    def _unrescued(self, change: Change) -> Node:
-        self._ask(change, states.VERB_UNRESCUE)
-        return self._wait(change, states.ACTIVE)
+    def _unrescued(self, held: Held) -> Node:
+        self._ask(held, states.VERB_UNRESCUE)
+        return self._wait(held, states.ACTIVE)
 
     def _second_try(self, instance: InstanceLike, first: exceptions.RescueFailed) -> Node:
-        change = self._at_rest(instance)
-        if change.node.provision_state == states.ACTIVE:
-            return change.node
-        if change.node.provision_state != states.UNRESCUE_FAILED:
+        held = self._at_rest(instance)
+        if held.node.provision_state == states.ACTIVE:
+            return held.node
+        if held.node.provision_state != states.UNRESCUE_FAILED:
             raise first
         try:
-            return self._unrescued(change)
+            return self._unrescued(held)
         except exceptions.RescueFailed as exc:
-            raise change.error(
+            raise held.error(
                 exceptions.RescueFailed,
                 f"{exc.reason}. That was the second try: the node stays in "
                 f"{states.UNRESCUE_FAILED!r}. Repair it in Ironic, then unrescue the server "
@@ -158,73 +164,74 @@ class Rescue:
         return failed
 
     def _leave(self, instance: InstanceLike) -> str:
-        change = Change.of(self._site, instance)
-        if change.node.provision_state == states.RESCUE_WAIT:
+        held = Held.of(self._site, instance)
+        if held.node.provision_state == states.RESCUE_WAIT:
             # The rescue system never called back; only so it can be left.
-            self._ask(change, states.VERB_ABORT)
-        if change.node.provision_state in states.RESCUE_IN_PROGRESS:
-            change = self._at_rest(instance)
-        state = change.node.provision_state
+            self._ask(held, states.VERB_ABORT)
+        if held.node.provision_state in states.RESCUE_IN_PROGRESS:
+            held = self._at_rest(instance)
+        state = held.node.provision_state
         if state == states.ACTIVE:
             return _BACK
-        if state in (states.RESCUE_FAILED, states.UNRESCUE_FAILED):
-            change.note(self._unrescued(change))
+        failed = state in (states.RESCUE_FAILED, states.UNRESCUE_FAILED)
+        if failed or _is_off_in_rescue(held.node):
+            held.note(self._unrescued(held))
             return _BACK
         return f"the node is in {state!r} now"
 
     # -- request and wait -----------------------------------------------------
 
-    def _at_rest(self, instance: InstanceLike) -> Change:
-        """A change of the node that carries the instance, when Ironic is not at work on it."""
-        change = Change.of(self._site, instance)
-        if change.node.provision_state not in states.RESCUE_IN_PROGRESS:
-            return change
+    def _at_rest(self, instance: InstanceLike) -> Held:
+        """The node that carries the instance, when Ironic is not at work on it."""
+        held = Held.of(self._site, instance)
+        if held.node.provision_state not in states.RESCUE_IN_PROGRESS:
+            return held
 
-        def until(now: Node | None) -> Node | None:
-            if now is not None and now.provision_state in states.RESCUE_IN_PROGRESS:
+        def until(node: Node | None) -> Node | None:
+            if node is not None and node.provision_state in states.RESCUE_IN_PROGRESS:
                 return None
-            return _still(change, now)
+            return _still(held, node)
 
-        self._wait_until(change, until, "end what it is doing")
-        return Change.of(self._site, instance)
+        self._wait_until(held, until, "end what it is doing")
+        return Held.of(self._site, instance)
 
-    def _ask(self, change: Change, verb: str, password: str | None = None) -> None:
+    def _ask(self, held: Held, verb: str, password: str | None = None) -> None:
         """Ask for a change of a node that was read just now."""
         self._site.service.report_progress(
-            change.instance, f"{verb} asked for", change.node.provision_state or ""
+            held.instance, f"{verb} asked for", held.node.provision_state or ""
         )
-        with change.refused_as(
+        with held.refused_as(
             exceptions.RescueFailed,
             f"Ironic refused {verb!r}",
             when=is_refusal,
             system=exceptions.System.UNTOUCHED,
         ):
-            change.ask(verb, exceptions.RescueFailed, rescue_password=password)
+            held.ask(verb, exceptions.RescueFailed, rescue_password=password)
 
-    def _wait(self, change: Change, wanted: str) -> Node:
-        def until(now: Node | None) -> Node | None:
-            now = _still(change, now)
-            state = now.provision_state
+    def _wait(self, held: Held, wanted: str) -> Node:
+        verb = "rescue" if wanted == states.RESCUE else "unrescue"
+
+        def until(seen: Node | None) -> Node | None:
+            node = _still(held, seen)
+            state = node.provision_state
             if state == wanted:
-                return now
+                return node
             if state in states.RESCUE_IN_PROGRESS or state not in (None, *states.ALL):
                 return None
-            if state in (states.RESCUE_FAILED, states.UNRESCUE_FAILED) and now.owes_reason:
+            if state in (states.RESCUE_FAILED, states.UNRESCUE_FAILED) and node.owes_reason:
                 return None
-            what = "the rescue" if wanted == states.RESCUE else "the unrescue"
-            raise change.error(
+            raise held.error(
                 exceptions.RescueFailed,
-                f"{what} failed: {now.last_error or f'the node is in {state!r}'}",
-                last_error=now.last_error,
+                f"the {verb} failed: {node.last_error or f'the node is in {state!r}'}",
+                last_error=node.last_error,
             )
 
-        what = "be rescued" if wanted == states.RESCUE else "be unrescued"
-        return self._wait_until(change, until, what)
+        return self._wait_until(held, until, f"be {verb}d")
 
     def _wait_until(
-        self, change: Change, until: Callable[[Node | None], Node | None], what: str
+        self, held: Held, until: Callable[[Node | None], Node | None], what: str
     ) -> Node:
-        return change.wait(
+        return held.wait(
             until,
             f"{what} ([ironic] rescue_timeout)",
             self._site.conf.ironic.rescue_timeout,
@@ -234,18 +241,33 @@ class Rescue:
         )
 
 
-def _still(change: Change, now: Node | None) -> Node:
-    if now is None or now.instance_uuid != change.instance.uuid:
-        raise change.error(exceptions.RescueFailed, "the server went off the node meanwhile")
-    return now
+def _is_off_in_rescue(node: Node) -> bool:
+    return node.provision_state == states.RESCUE and node.power_state == states.POWER_OFF
 
 
-def _check(change: Change, allowed: frozenset[str], what: str) -> None:
+def _check_power(held: Held, done: Node) -> None:
+    """Refuse a rescue that has left the node off, where it was on before.
+
+    Fake hardware leaves a node that was off as it was.
+
+    :raises RescueFailed: there is no rescue system to log in to.
+    """
+    if _is_off_in_rescue(done) and held.node.power_state == states.POWER_ON:
+        raise held.error(exceptions.RescueFailed, _POWERED_OFF)
+
+
+def _still(held: Held, node: Node | None) -> Node:
+    if node is None or node.instance_uuid != held.instance.uuid:
+        raise held.error(exceptions.RescueFailed, "the server went off the node meanwhile")
+    return node
+
+
+def _check(held: Held, allowed: frozenset[str], what: str) -> None:
     """Refuse what can't be done in the node's state.
 
     :raises RescueFailed: why; nothing was done.
     """
-    node = change.node
+    node = held.node
     state = node.provision_state or states.AVAILABLE
     if maintenance := resources.why_in_maintenance(node):
         reason = f"the node is {maintenance}"
@@ -253,4 +275,4 @@ def _check(change: Change, allowed: frozenset[str], what: str) -> None:
         reason = f"the node is in {state!r}, from which nothing can be {what}"
     else:
         return
-    raise change.error(exceptions.RescueFailed, reason, system=exceptions.System.UNTOUCHED)
+    raise held.error(exceptions.RescueFailed, reason, system=exceptions.System.UNTOUCHED)

@@ -28,7 +28,7 @@ def why_not_free(node: Node) -> str | None:
 
 
 def why_not_deployable(node: Node) -> str | None:
-    """The same, whether or not the node carries an instance."""
+    """Why nothing can be deployed on a node, whether or not it carries an instance."""
     if node.malformed:
         return f"Ironic's data about it can't be read: {', '.join(node.malformed)}"
     if reason := why_in_maintenance(node):
@@ -62,7 +62,7 @@ def node_resource(node: Node) -> NodeResource:
         available=why_not_free(node) is None,
         name=node.name,
         cleaning=_is_being_cleaned(node),
-        failure_domain=node.failure_domain,
+        failure_domains=None if node.failure_domain is None else {node.failure_domain: 1},
     )
 
 
@@ -104,7 +104,7 @@ def why_in_maintenance(node: Node) -> str | None:
 
 
 def protection_of(instance: str) -> str:
-    """The reason that a node has by which this package protects an instance."""
+    """The ``protected_reason`` of a node that this package protects for an instance."""
     return (
         f"{_protection(instance)} Delete the server with its compute service, or take the "
         "protection off: openstack baremetal node unset --protected <node>"

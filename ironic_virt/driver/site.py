@@ -12,21 +12,22 @@ from oslo_config import cfg
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.waiting.watcher import Watcher
 from ironic_virt.conf import ironic as ironic_conf
-from ironic_virt.driver.access import NodeAccess
 from ironic_virt.driver.host_nodes import HostNodes
 from ironic_virt.virt import VirtAPI
+
+LONGEST_LOOK = 10.0
+"""Seconds for one look at what was left behind, while the compute service waits."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Site:
     """The surroundings of one driver; made once, and the same for all of its parts.
 
-    :ivar conf: the options, some of which change while the service runs.
+    :ivar conf: the options; some may change while the service runs.
     :ivar client: asks Ironic.
     :ivar service: the compute service's side of the contract.
     :ivar by_ironic: whether Ironic picks the node for an instance, or the scheduler.
-    :ivar nodes: the nodes of this host, as they were last listed.
-    :ivar access: reads a node for an action, and refuses one that is not ours.
+    :ivar nodes: the nodes of this host; reads one for an action, and refuses one that is not ours.
     :ivar watcher: waits for nodes.
     :ivar clock: a monotonic clock in seconds.
     :ivar pause: waits for so many seconds; returns whether the service stops.
@@ -37,7 +38,6 @@ class Site:
     service: VirtAPI
     by_ironic: bool
     nodes: HostNodes
-    access: NodeAccess
     watcher: Watcher
     clock: Callable[[], float]
     pause: Callable[[float], bool]
@@ -71,7 +71,6 @@ class Site:
             service,
             by_ironic,
             nodes,
-            NodeAccess(client, nodes.inventory, nodes.ownership),
             watcher
             or Watcher(
                 client.single_try(),

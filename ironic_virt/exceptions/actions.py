@@ -61,10 +61,10 @@ class HookFailed(NodeError):
     retriable = False
 
     def __init__(
-        self, node: str, instance: str, hook: str, what: str, *, retriable: bool = False
+        self, node: str, instance: str, hook: str, failure: str, *, retriable: bool = False
     ) -> None:
         self.hook = hook
-        super().__init__(node, instance, f"hook {hook!r} {what}")
+        super().__init__(node, instance, f"hook {hook!r} {failure}")
         self.retriable = retriable
 
 
@@ -158,18 +158,18 @@ class CrashDumpFailed(NodeError):
 
 
 class _VifFailed(NodeError):
-    """What was not done to a virtual interface.
+    """A change of a virtual interface that failed.
 
-    :cvar what: in words, what wasn't.
+    :cvar change: what could not be done, such as ``attached``.
     """
 
-    what: ClassVar[str]
+    change: ClassVar[str]
 
     def __init__(
         self, node: str, instance: str | None, vif: str, reason: str, **more: str | None
     ) -> None:
         self.vif = vif
-        super().__init__(node, instance, f"VIF {vif} could not be {self.what}: {reason}", **more)
+        super().__init__(node, instance, f"VIF {vif} could not be {self.change}: {reason}", **more)
 
 
 class VifAttachFailed(_VifFailed):
@@ -180,7 +180,7 @@ class VifAttachFailed(_VifFailed):
         that isn't known.  The reason says it too, with what to do.
     """
 
-    what = "attached"
+    change = "attached"
 
     def __init__(
         self,
@@ -207,7 +207,7 @@ class VifDetachFailed(_VifFailed):
     """
 
     retriable = False
-    what = "detached"
+    change = "detached"
 
 
 class VolumeFailed(NodeError):

@@ -24,7 +24,7 @@ def copy_of(error: Exception) -> Exception:
     if hasattr(error, "__notes__"):
         twin.__notes__ = [*error.__notes__]
     twin.__cause__ = error.__cause__
-    # In a traceback the copy stands in place of the first one, and not beside it.
+    # In a traceback the copy replaces the first one, and is not shown as its consequence.
     return twin.with_traceback(error.__traceback__)
 
 
@@ -58,7 +58,7 @@ class ExtrasMissing(IronicVirtError):
 
 
 class OperationNotSupported(IronicVirtError):
-    """This driver can't do what was asked, whatever the node's state."""
+    """This driver can't do the operation in any state of the node."""
 
     def __init__(self, operation: str, reason: str = "") -> None:
         self.operation = operation
@@ -135,21 +135,14 @@ class NoValidHost(IronicVirtError):
         self.obstacles = tuple(obstacles)
         self.cleaning = cleaning
         whose = f" for server {instance}" if instance else ""
-        what = f" (flavor {flavor})" if flavor else ""
+        flavor_text = f" (flavor {flavor})" if flavor else ""
         some = f"; a node was found for {found} of {wanted} servers" if found else ""
         why = "; ".join([self._reason(), *self.obstacles])
-        super().__init__(f"No valid host{whose}{what}: {why}{some}")
+        super().__init__(f"No valid host{whose}{flavor_text}: {why}{some}")
 
-    def of(self, instance: str) -> NoValidHost:
-        """The same of another instance of the request."""
-        return self._with(instance=instance)
-
-    def because(self, obstacles: Iterable[str], cleaning: int) -> NoValidHost:
-        """The same with what is in the way."""
-        return self._with(obstacles=tuple(obstacles), cleaning=cleaning)
-
-    def _with(self, **others: Any) -> NoValidHost:
-        return NoValidHost(**(vars(self) | others))
+    def replace(self, **changes: Any) -> NoValidHost:
+        """Return the error with other arguments, such as another instance of the request."""
+        return NoValidHost(**(vars(self) | changes))
 
     def _reason(self) -> str:
         if not self.known:
@@ -162,12 +155,12 @@ class NoValidHost(IronicVirtError):
                 else (f"none of {nodes} is free and has a compute service that is up")
             )
         steps, before = [f"{self.free} of {nodes} free"], self.free
-        for name, wish, left in self.left:
-            if left == before:
+        for name, wish, remaining in self.left:
+            if remaining == before:
                 continue
-            before = left
-            steps.append(f"{name}{f' ({wish})' if wish else ''} left {left}")
-            if not left:
+            before = remaining
+            steps.append(f"{name}{f' ({wish})' if wish else ''} left {remaining}")
+            if not remaining:
                 if name in self.examples:
                     steps[-1] += f", for example {self.examples[name]}"
                 break

@@ -44,17 +44,14 @@ class IronicError(IronicVirtError):
 
     def __str__(self) -> str:
         # Composed when read: a caller that passes the error on may add the node.
-        where = f"{self.method} {self.path}: " if self.method and self.path else ""
-        notes = [
-            note
-            for note in (
-                f"HTTP {self.status}" if self.status else "",
-                f"node {self.node}" if self.node and self.node not in self.message else "",
-                f"request {self.request_id}" if self.request_id else "",
-            )
-            if note
-        ]
-        return f"Ironic: {where}{self.message}" + (f" ({', '.join(notes)})" if notes else "")
+        request = f"{self.method} {self.path}: " if self.method and self.path else ""
+        details = (
+            f"HTTP {self.status}" if self.status else "",
+            f"node {self.node}" if self.node and self.node not in self.message else "",
+            f"request {self.request_id}" if self.request_id else "",
+        )
+        notes = ", ".join(filter(None, details))
+        return f"Ironic: {request}{self.message}" + (f" ({notes})" if notes else "")
 
 
 class IronicUnreachable(IronicError):
@@ -74,7 +71,7 @@ class IronicUnauthorized(IronicError):
 
 
 class CertificateNotTrusted(IronicError):
-    """TLS fails for a certificate's sake, which no other try mends: an option is wrong."""
+    """TLS rejects a certificate: an option is wrong, and a retry won't help."""
 
 
 class BadRequest(IronicError):

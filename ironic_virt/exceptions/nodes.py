@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Errors about nodes: not found, not available, not ours, waited for in vain."""
+"""Errors about nodes: not found, not available, not ours, or a wait timed out."""
 
 from __future__ import annotations
 

@@ -47,9 +47,9 @@ def application(
             shown: Iterable[bytes] = metrics(environ, start_response)
             return shown
         if path == "/healthz" and troubles is not None:
-            found = troubles()
-            start_response("503 Service Unavailable" if found else "200 OK", list(_TEXT))
-            return ["".join(f"{line}\n" for line in found or ["ok"]).encode()]
+            problems = troubles()
+            start_response("503 Service Unavailable" if problems else "200 OK", list(_TEXT))
+            return ["".join(f"{line}\n" for line in problems or ["ok"]).encode()]
         start_response("404 Not Found", list(_TEXT))
         return [b"not found: see /metrics\n"]
 

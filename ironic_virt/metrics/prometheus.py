@@ -117,35 +117,35 @@ class PrometheusMetrics(virt.Metrics, Collector):
         )
 
     def request(self, method: str, path: str, code: str, seconds: float) -> None:
-        """See :class:`virt.Metrics`."""
+        """Count a request, and the seconds that it took."""
         kind = kind_of(path)
         self._requests.labels(method, kind, code).inc()
         self._request_seconds.labels(method, kind).observe(seconds)
 
     def refresh(self, seconds: float, worked: bool) -> None:
-        """See :class:`virt.Metrics`."""
+        """Count a list of the nodes, and the seconds that it took."""
         self._refresh_seconds.labels("done" if worked else "failed").observe(seconds)
 
     def node_pass(self, reason: str | None) -> None:
-        """See :class:`virt.Metrics`."""
+        """Count a node of a period, by why it was looked at."""
         self._node_passes.labels(reason or "settled").inc()
 
     def oldest_pass(self, seconds: float) -> None:
-        """See :class:`virt.Metrics`."""
+        """Set how long ago the oldest node was looked at."""
         self._oldest_pass.set(seconds)
 
     @contextlib.contextmanager
     def waiting(self, kind: str) -> Iterator[None]:
-        """See :class:`virt.Metrics`."""
+        """Count a thread that waits for a node, and the seconds that it waited."""
         with self._waits.labels(kind).track_inprogress(), self._timed(self._wait_seconds, kind):
             yield
 
     def building(self) -> contextlib.AbstractContextManager[None]:
-        """See :class:`virt.Metrics`."""
+        """Count a deployment, and the seconds that it took."""
         return self._timed(self._build_seconds)
 
     def step(self, name: str) -> contextlib.AbstractContextManager[None]:
-        """See :class:`virt.Metrics`."""
+        """Count a step of a build, and the seconds that it took."""
         return self._timed(self._step_seconds, name)
 
     def collect(self) -> Iterator[core.Metric]:
@@ -181,7 +181,7 @@ class PrometheusMetrics(virt.Metrics, Collector):
             ),
             (
                 "inventory_age_seconds",
-                "How long ago Ironic was last asked for the nodes with success",
+                "Seconds since the last successful node list",
                 counts.age,
             ),
             ("ring_members", "Hosts in the hash ring", counts.ring_members),
@@ -223,6 +223,6 @@ class PrometheusMetrics(virt.Metrics, Collector):
 
 
 def kind_of(path: str) -> str:
-    """A path with ``{id}`` for each name in it, so that there are only few."""
+    """Replace each name in a path by ``{id}``, so that a label has only few values."""
     parts = path.lstrip("/").split("/")
     return "/" + "/".join(part if not part or _WORDS.fullmatch(part) else "{id}" for part in parts)

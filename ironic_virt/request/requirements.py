@@ -2,11 +2,11 @@
 
 """The operators of extra specs: ``>= 2``, ``<or> uefi <or> bios``, ``s== 1.10``.
 
-They are Nova's, and those that oslo.utils' ``specs_matcher`` has besides (``<``,
-``>``, ``<range-in>``).  That one isn't used: it reads each requirement anew by a
-grammar of pyparsing, which costs more than all the rest of a request; it takes the
-first word of a requirement without operator for the whole, where Nova compares the
-whole; and its ``<all-in>`` fails for a value that is no list literal.
+They are Nova's, and the additional ones of oslo.utils' ``specs_matcher`` (``<``, ``>``,
+``<range-in>``).  That module isn't used: it parses each requirement every time by a grammar of
+pyparsing, which costs more than all the rest of a request; of a requirement without an operator
+it compares only the first word, where Nova compares the whole; and its ``<all-in>`` fails for a
+value that is not a list literal.
 """
 
 from __future__ import annotations

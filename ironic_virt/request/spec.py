@@ -19,6 +19,7 @@ from typing import Any
 import os_resource_classes
 
 from ironic_virt import exceptions
+from ironic_virt.request.sizes import Sizes, of_flavor
 from ironic_virt.virt.values import FlavorLike, ImageLike
 
 CUSTOM: str = os_resource_classes.CUSTOM_NAMESPACE
@@ -42,6 +43,8 @@ class RequestSpec:
     :param num_attempts: which attempt this is, from 1.
     :param is_rebuild: the instance stays on its node: what compares sizes or use
         isn't run.
+    :ivar sizes: what the flavor names.
+    :ivar asked: what a node must have; 0: any size will do.
     """
 
     instance_uuid: str | None = None
@@ -59,6 +62,18 @@ class RequestSpec:
     exclude_nodes: frozenset[str] = frozenset()
     num_attempts: int = 1
     is_rebuild: bool = False
+    sizes: Sizes = dataclasses.field(init=False, repr=False, compare=False)
+    asked: Sizes = dataclasses.field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        sizes, disk_gb = of_flavor(self), self.resources.get("DISK_GB")
+        asked = Sizes(
+            self.resources.get("VCPU", sizes.vcpus),
+            self.resources.get("MEMORY_MB", sizes.memory_mb),
+            sizes.disk_mb if disk_gb is None else 1024 * disk_gb,
+        )
+        object.__setattr__(self, "sizes", sizes)
+        object.__setattr__(self, "asked", asked)
 
     @classmethod
     def from_flavor(
@@ -79,8 +94,8 @@ class RequestSpec:
         """
         specs = dict(flavor.extra_specs)
         properties = image_properties(image)
-        required, forbidden = _traits(flavor.name, specs)
-        from_image, refused = _traits("the image", properties)
+        required, forbidden = _read_traits(flavor.name, specs)
+        from_image, refused = _read_traits("the image", properties)
         listed = properties.get("traits_required") or ()
         return cls(
             instance_uuid=instance_uuid,
@@ -92,18 +107,13 @@ class RequestSpec:
             swap=flavor.swap,
             extra_specs=specs,
             image_properties=properties,
-            resources=_resources(flavor.name, specs),
+            resources=_read_resources(flavor.name, specs),
             required_traits=frozenset(required | from_image | set(listed)),
             forbidden_traits=frozenset(forbidden | refused),
             exclude_nodes=frozenset(exclude_nodes),
             num_attempts=num_attempts,
             is_rebuild=is_rebuild,
         )
-
-    @property
-    def disk_mb(self) -> int:
-        """MiB of disk that the flavor names: root, ephemeral and swap."""
-        return 1024 * (self.root_gb + self.ephemeral_gb) + self.swap
 
     @property
     def resource_classes(self) -> Mapping[str, int]:
@@ -114,24 +124,8 @@ class RequestSpec:
             if name.startswith(CUSTOM) and amount > 0
         }
 
-    @property
-    def asked_vcpus(self) -> int:
-        """Cores that a node must have; 0: any number."""
-        return self.resources.get("VCPU", self.vcpus)
-
-    @property
-    def asked_memory_mb(self) -> int:
-        """MiB of memory that a node must have; 0: any amount."""
-        return self.resources.get("MEMORY_MB", self.memory_mb)
-
-    @property
-    def asked_disk_mb(self) -> int:
-        """MiB of disk that a node must have; 0: any amount."""
-        disk_gb = self.resources.get("DISK_GB")
-        return self.disk_mb if disk_gb is None else 1024 * disk_gb
-
     def without(self, nodes: Collection[str]) -> RequestSpec:
-        """The same request, with further nodes that are not to be chosen."""
+        """Return the request with further nodes that are not to be chosen."""
         return dataclasses.replace(self, exclude_nodes=self.exclude_nodes | frozenset(nodes))
 
 
@@ -157,8 +151,8 @@ def image_properties(image: ImageLike | None) -> dict[str, Any]:
     return {"traits_required": listed} if listed else {}
 
 
-def _resources(flavor: str, specs: Mapping[str, str]) -> dict[str, int]:
-    found: dict[str, int] = {}
+def _read_resources(flavor: str, specs: Mapping[str, str]) -> dict[str, int]:
+    amounts: dict[str, int] = {}
     for key, value in specs.items():
         if match := _RESOURCE.fullmatch(key):
             try:
@@ -167,17 +161,17 @@ def _resources(flavor: str, specs: Mapping[str, str]) -> dict[str, int]:
                 amount = -1
             if amount < 0:
                 raise exceptions.InvalidExtraSpec(flavor, key, value, "a whole number from 0")
-            found[match["name"]] = found.get(match["name"], 0) + amount
-    return found
+            amounts[match["name"]] = amounts.get(match["name"], 0) + amount
+    return amounts
 
 
-def _traits(whose: str, specs: Mapping[str, Any]) -> tuple[set[str], set[str]]:
-    found: dict[str, set[str]] = {"required": set(), "forbidden": set()}
+def _read_traits(whose: str, specs: Mapping[str, Any]) -> tuple[set[str], set[str]]:
+    names: dict[str, set[str]] = {"required": set(), "forbidden": set()}
     for key, value in specs.items():
         if match := TRAIT.fullmatch(key):
-            if value not in found:
+            if value not in names:
                 raise exceptions.InvalidExtraSpec(
                     whose, key, str(value), "'required' or 'forbidden'"
                 )
-            found[value].add(match["name"])
-    return found["required"], found["forbidden"]
+            names[value].add(match["name"])
+    return names["required"], names["forbidden"]

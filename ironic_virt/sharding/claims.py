@@ -19,13 +19,13 @@ class Claim:
     :ivar nodes: uuids of nodes in the target set.
     :ivar elsewhere: instance uuid to node uuid, for nodes that are outside the
         target set and this host's all the same, because of the instance.
-    :ivar left: uuids of nodes in the target set that the records give to
-        another host, and that host.
+    :ivar foreign: node uuid to host, for nodes in the target set that the records give to
+        another host.
     """
 
     nodes: frozenset[str] = frozenset()
     elsewhere: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    left: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    foreign: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def __contains__(self, uuid: object) -> bool:
         return uuid in self.nodes or uuid in self.elsewhere.values()
@@ -37,20 +37,20 @@ def other_owner(uuid: str, host: str, owners: Mapping[str, str]) -> str | None:
     return None if owner is None or owner.lower() == host.lower() else owner
 
 
-def by_records(uuids: Collection[str], host: str, owners: Mapping[str, str]) -> Claim:
-    """The claim by the records.
+def claim_by_records(uuids: Collection[str], host: str, owners: Mapping[str, str]) -> Claim:
+    """Return what a host claims by the service's records.
 
     :param uuids: nodes of the target set.
     :param owners: node uuid to host; a node without a record is for the taking.
     """
-    left = {
+    foreign = {
         uuid: owner for uuid in uuids if (owner := other_owner(uuid, host, owners)) is not None
     }
-    return Claim(frozenset(uuids).difference(left), left=left)
+    return Claim(frozenset(uuids).difference(foreign), foreign=foreign)
 
 
-def noted(claim: Claim, uuid: str, instance: str | None) -> Claim:
-    """The claim after a node was seen to carry an instance, or none."""
+def with_sighting(claim: Claim, uuid: str, instance: str | None) -> Claim:
+    """Return the claim after a node was seen with an instance, or with ``None``."""
     if uuid not in claim.elsewhere.values():
         return claim
     return dataclasses.replace(

@@ -14,7 +14,7 @@ from ironic_virt.sharding.selector import TargetSet
 from ironic_virt.virt import VirtAPI
 
 
-def check(
+def check_node(
     node: Node,
     target: TargetSet,
     *,

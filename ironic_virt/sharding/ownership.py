@@ -42,8 +42,8 @@ class Ownership:
     :param conf: read at each :meth:`adopt`.
     :param virtapi: knows hosts, instances and records.
     :param client: finds nodes with our instances outside the target set.
-    :param pooled: whether Ironic picks the nodes: then they have no records of their own,
-        and services may share them.
+    :param pooled: whether Ironic picks the nodes: then there is no record for each node, and
+        services may share them.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Ownership:
         self._claim: Claim | None = None
         self._settled_for: float | None = None
         self._begun = self._settled = 0
-        self._noted: dict[str, tuple[int, str | None]] = {}
+        self._sightings: dict[str, tuple[int, str | None]] = {}
         self._had_nodes: bool | None = None
         self._log = ownership_log.OwnershipLog(virtapi)
 
@@ -76,31 +76,31 @@ class Ownership:
         return (self._policy or self.adopt()).target
 
     def adopt(self) -> Policy:
-        """Let the options as they are now hold, if they can be used.
+        """Put the options as they are now in force, if they can be used.
 
-        What can't be used is told in the log, once, and the former policy stays.
+        Options that can't be used are logged once, and the previous policy stays.
 
         :returns: the policy in force.
-        :raises InvalidConfiguration: they can't be used, and there is no former one.
+        :raises InvalidConfiguration: they can't be used, and there is no previous policy.
         """
-        former = self._policy
+        previous = self._policy
         try:
             policy = Policy.from_conf(self._conf, self._virtapi.host)
         except exceptions.InvalidConfiguration as exc:
-            if former is None:
+            if previous is None:
                 raise
             with self._lock:
                 if str(exc) != self._refused:
                     self._refused = str(exc)
                     LOG.error(
-                        "[option-refused] %s. The former values stay in force: %s", exc, former
+                        "[option-refused] %s. The previous values stay in force: %s", exc, previous
                     )
-            return former
+            return previous
         with self._lock:
-            former = self._policy
+            previous = self._policy
             self._refused = None
-            if policy != former:
-                if former is not None:
+            if policy != previous:
+                if previous is not None:
                     LOG.info("The options have changed: %s", policy)
                 for warning in policy.warnings:
                     LOG.warning("[option-questionable] %s.", warning)
@@ -116,7 +116,7 @@ class Ownership:
 
     @property
     def in_force(self) -> tuple[Policy | None, Ring | None]:
-        """The policy and the ring by which it was made.  Nobody is asked."""
+        """The policy and the ring that the claim in force was made with.  Nobody is asked."""
         return self._policy, self._ring
 
     def claim(self, snapshot: Snapshot) -> Claim:
@@ -130,39 +130,43 @@ class Ownership:
         :param listed: just now.  Otherwise they are from an earlier list, and Ironic is not
             asked: the records may have given nodes away since, and where the ring decides
             nothing is added.
-        :raises IronicError: a node could not be looked up; the former claim stays.
+        :raises IronicError: a node could not be looked up; the previous claim stays.
         """
         with self._lock:
-            if self._claim is not None and _before(snapshot.taken_at, self._settled_for):
+            if self._claim is not None and _is_older(snapshot.taken_at, self._settled_for):
                 return self._claim
             self._begun += 1
             begun = self._begun
-        ring = self._ring_now()
+        ring = self._current_ring()
         pooled = ring is None and self._pooled
         host = self._virtapi.host
         held: Mapping[str, str] = {}
         if ring is None:
             owners, held = self._owners(snapshot.nodes.values())
-            claim = claims.by_records(snapshot.nodes, host, {**owners, **held})
+            claim = claims.claim_by_records(snapshot.nodes, host, {**owners, **held})
         else:
             owned = frozenset(self._virtapi.owned_instance_uuids())
-            former = None if listed else self._claim
-            claim = rings.claim(ring, snapshot, host, owned, self._client, former)
+            earlier = None if listed else self._claim
+            claim = rings.claim_nodes(ring, snapshot, host, owned, self._client, earlier)
         with self._lock:
             # Another one has asked the records later, or is about a later list.
-            overtaken = begun < self._settled or _before(snapshot.taken_at, self._settled_for)
+            overtaken = begun < self._settled or _is_older(snapshot.taken_at, self._settled_for)
             if self._claim is not None and overtaken:
                 return self._claim
             # What became known of nodes since is newer than what was looked up.
-            self._noted = {uuid: one for uuid, one in self._noted.items() if one[0] >= begun}
-            for uuid, (_, instance) in self._noted.items():
-                claim = claims.noted(claim, uuid, instance)
+            self._sightings = {
+                uuid: (settlement, instance)
+                for uuid, (settlement, instance) in self._sightings.items()
+                if settlement >= begun
+            }
+            for uuid, (_, instance) in self._sightings.items():
+                claim = claims.with_sighting(claim, uuid, instance)
             rings.log_change(self._ring, ring, self.target)
-            self._log.left(claim, held, self.target, pooled=pooled)
+            self._log.log_foreign(claim, held, self.target, pooled=pooled)
             self._ring, self._claim = ring, claim
             self._settled_for, self._settled = snapshot.taken_at, begun
         if listed:
-            self._tell_of_shard(snapshot)
+            self._log_shard(snapshot)
         return claim
 
     def _owners(self, nodes: Collection[Node]) -> tuple[Mapping[str, str], Mapping[str, str]]:
@@ -206,12 +210,12 @@ class Ownership:
         """Take a node as just read or changed: outside the target set it is ours only
         as long as it has our instance."""
         with self._lock:
-            self._noted[node.uuid] = self._begun, node.instance_uuid
+            self._sightings[node.uuid] = self._begun, node.instance_uuid
             if self._claim is not None:
-                self._claim = claims.noted(self._claim, node.uuid, node.instance_uuid)
+                self._claim = claims.with_sighting(self._claim, node.uuid, node.instance_uuid)
 
     def check(self, node: Node, *, instance: str, carries: str | None) -> None:
-        """Let an action on a node pass, or refuse it: see :func:`guard.check`."""
+        """Let an action on a node pass, or refuse it: see :func:`guard.check_node`."""
         stays = (
             carries is not None
             and self.target.why_outside(node) is not None
@@ -219,7 +223,7 @@ class Ownership:
             # With our instance it stays ours, outside of the group as well.
             and carries in self._virtapi.owned_instance_uuids()
         )
-        guard.check(
+        guard.check_node(
             node,
             self.target,
             instance=instance,
@@ -228,18 +232,18 @@ class Ownership:
             move_command=self._virtapi.move_command,
         )
 
-    def _ring_now(self) -> Ring | None:
+    def _current_ring(self) -> Ring | None:
         return rings.ring_of((self._policy or self.adopt()).peers, self._virtapi, self._ring)
 
     def _ring_in_force(self) -> Ring | None:
-        return self._ring_now() if self._claim is None else self._ring
+        return self._current_ring() if self._claim is None else self._ring
 
     # -- the log --------------------------------------------------------------
 
-    def _tell_of_shard(self, snapshot: Snapshot) -> None:
-        """At the first list, and when the shard gets empty, see what Ironic has."""
-        former, self._had_nodes = self._had_nodes, bool(snapshot)
-        if self.target.shard_key is None or former is False or (former and snapshot):
+    def _log_shard(self, snapshot: Snapshot) -> None:
+        """Log at the first list, and when the shard gets empty, which shards Ironic has."""
+        had_nodes, self._had_nodes = self._had_nodes, bool(snapshot)
+        if self.target.shard_key is None or had_nodes is False or (had_nodes and snapshot):
             return
         shards = None
         try:
@@ -247,11 +251,11 @@ class Ownership:
         except exceptions.IronicError as exc:
             LOG.debug("The shards can't be listed: %s", exc)
         if not snapshot:
-            ownership_log.no_nodes(self.target, shards)
-        if former is None and shards is not None:
-            ownership_log.spellings(self.target, shards)
+            ownership_log.log_empty_shard(self.target, shards)
+        if had_nodes is None and shards is not None:
+            ownership_log.log_spellings(self.target, shards)
 
 
-def _before(taken_at: float | None, settled_for: float | None) -> bool:
+def _is_older(taken_at: float | None, settled_for: float | None) -> bool:
     """Whether a list is older than the one that the claim is about."""
     return taken_at is not None and settled_for is not None and taken_at < settled_for

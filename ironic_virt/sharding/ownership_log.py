@@ -32,67 +32,58 @@ class OwnershipLog:
 
     def __init__(self, virtapi: VirtAPI) -> None:
         self._virtapi = virtapi
-        self._left: dict[str, str] = {}
+        self._logged: dict[str, str] = {}
 
-    def left(
+    def log_foreign(
         self, claim: Claim, held: Collection[str], target: TargetSet, *, pooled: bool
     ) -> None:
-        """The nodes that are left to other hosts.
+        """Log the nodes of the target set that belong to other hosts.
 
-        :param held: those of them that have no record, but an instance of that host.
-        :param pooled: Ironic picks the nodes: whose record a node has is no fault, and the
-            record goes with its instance.
+        :param held: those of them without a record, but with an instance of that host.
+        :param pooled: Ironic picks the nodes: a record of another host is not a fault, and
+            is deleted with its instance.
         """
         recorded: dict[str, list[str]] = {}
         carrying: dict[str, list[str]] = {}
-        for uuid, owner in claim.left.items():
-            if self._left.get(uuid) != owner:
+        for uuid, owner in claim.foreign.items():
+            if self._logged.get(uuid) != owner:
                 (carrying if uuid in held else recorded).setdefault(owner, []).append(uuid)
         for owner, uuids in recorded.items():
             if pooled:
                 LOG.info(
-                    "Host %s has records of nodes of its own from before Ironic picked the nodes; "
+                    "Host %s has node records from before node_selection was set to ironic; "
                     "they are left to it until their instances are deleted: %s",
-                    *(owner, _first(uuids)),
+                    *(owner, _name_first(uuids)),
                 )
-            else:
-                self._recorded(owner, uuids, target)
-        for owner, uuids in carrying.items():
-            one = len(uuids) == 1
+                continue
+            move = self._virtapi.move_command.format(node=uuids[0], host=self._virtapi.host)
             LOG.warning(
-                "[node-of-another-host] Node%s %s %s in %s and %s no record, but %s of host %s; "
-                "%s left alone. Start that host's service, so that it reports %s",
-                *("" if one else "s", _first(uuids), "is" if one else "are", target),
-                *("has" if one else "have", "carries an instance" if one else "carry instances"),
-                *(owner, "it is" if one else "they are", "it" if one else "them"),
+                "[node-of-another-host] Nodes in %s that the records give to host %s are left "
+                "alone: %s. To move one here: %s",
+                *(target, owner, _name_first(uuids), move),
+            )
+        for owner, uuids in carrying.items():
+            LOG.warning(
+                "[node-of-another-host] Nodes in %s that have no record, but an instance of host "
+                "%s, are left alone: %s. Start that host's service, so that it reports them",
+                *(target, owner, _name_first(uuids)),
             )
         # A node that is away for a while and comes back is not logged again.
-        for uuid in claim.nodes & self._left.keys():
-            del self._left[uuid]
-        self._left.update(claim.left)
-        if len(self._left) > 2 * len(claim.left) + _MOST_REMEMBERED:
+        for uuid in claim.nodes & self._logged.keys():
+            del self._logged[uuid]
+        self._logged.update(claim.foreign)
+        if len(self._logged) > 2 * len(claim.foreign) + _MOST_REMEMBERED:
             # Most of them have gone from Ironic.
-            self._left = dict(claim.left)
-
-    def _recorded(self, owner: str, uuids: list[str], target: TargetSet) -> None:
-        one = len(uuids) == 1
-        LOG.warning(
-            "[node-of-another-host] Node%s %s %s in %s, but the records give %s to host %s; %s "
-            "left alone. To move %s here: %s",
-            *("" if one else "s", _first(uuids), "is" if one else "are", target),
-            *("it" if one else "them", owner),
-            *("it is" if one else "they are", "it" if one else "one"),
-            self._virtapi.move_command.format(node=uuids[0], host=self._virtapi.host),
-        )
+            self._logged = dict(claim.foreign)
 
 
-def _first(uuids: list[str]) -> str:
+def _name_first(uuids: list[str]) -> str:
     more = f" and {len(uuids) - _MOST_NAMED} more" if len(uuids) > _MOST_NAMED else ""
     return f"{', '.join(uuids[:_MOST_NAMED])}{more}"
 
 
-def no_nodes(target: TargetSet, shards: Collection[str] | None) -> None:
-    """The target set has a shard, and no node is in it.
+def log_empty_shard(target: TargetSet, shards: Collection[str] | None) -> None:
+    """Warn that no node is in the shard of the target set.
 
     :param shards: those that have nodes; ``None``: not known.
     """
@@ -104,8 +95,11 @@ def no_nodes(target: TargetSet, shards: Collection[str] | None) -> None:
     )
 
 
-def spellings(target: TargetSet, shards: Collection[str]) -> None:
-    """The shards with nodes; a service's own may be spelt in several ways."""
+def log_spellings(target: TargetSet, shards: Collection[str]) -> None:
+    """Warn if the service's own shard has nodes under several spellings.
+
+    :param shards: those that have nodes.
+    """
     key = target.shard_key or ""
     others = [name for name in shards if name != key and same_shard(name, key)]
     if others:

@@ -36,10 +36,10 @@ class Policy:
         :param host: this compute service's name.
         :raises InvalidConfiguration: a value, or the values together, can't be used.
         """
-        group = _read(conf, "conductor_group")
-        shard = _read(conf, "shard_key")
+        group = _read_option(conf, "conductor_group")
+        shard = _read_option(conf, "shard_key")
         target = TargetSet(None if group is None else group.lower(), shard)
-        peers, warnings = ring.peers_of(_read(conf, ring.OPTION), target, host)
+        peers, warnings = ring.peers_of(_read_option(conf, ring.OPTION), target, host)
         return cls(target, peers, warnings)
 
     def __str__(self) -> str:
@@ -47,7 +47,7 @@ class Policy:
         return f"{self.target}, peers {peers}"
 
 
-def _read(conf: cfg.ConfigOpts, name: str) -> Any:
+def _read_option(conf: cfg.ConfigOpts, name: str) -> Any:
     try:
         return conf.ironic[name]
     except ValueError as exc:

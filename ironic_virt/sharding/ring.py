@@ -118,29 +118,29 @@ def _tooz_hashring() -> ModuleType:
         ) from exc
 
 
-def ring_of(peers: frozenset[str], virtapi: VirtAPI, former: Ring | None) -> Ring | None:
+def ring_of(peers: frozenset[str], virtapi: VirtAPI, previous: Ring | None) -> Ring | None:
     """The ring of this host and the peers that are up; ``None``: this host is alone.
 
     :param peers: in lower case.
-    :param former: returned if it has the same members.
+    :param previous: returned if it has the same members.
     """
     if len(peers) < 2:
         return None
     members = peers.intersection(map(str.lower, virtapi.live_hosts())) | {virtapi.host.lower()}
-    if former is not None and former.members == members:
-        return former
+    if previous is not None and previous.members == members:
+        return previous
     return Ring(members) if len(members) > 1 else None
 
 
-def log_change(former: Ring | None, ring: Ring | None, target: TargetSet) -> None:
+def log_change(previous: Ring | None, ring: Ring | None, target: TargetSet) -> None:
     """Log which hosts share the nodes, if others did before."""
-    if ring is None and former is not None:
+    if ring is None and previous is not None:
         LOG.warning(
             "[hash-ring-alone] The hash ring is at rest: no peer of [ironic] peer_list but "
             "this host is up, so nodes stay with the hosts that the records name. The hash "
             "ring is deprecated."
         )
-    elif ring is not None and (former is None or former.members != ring.members):
+    elif ring is not None and (previous is None or previous.members != ring.members):
         LOG.warning(
             "[hash-ring-changed] The hash ring has changed: the nodes of %s are now shared "
             "by %s; those without an instance move accordingly. The hash ring ([ironic] "
@@ -149,31 +149,31 @@ def log_change(former: Ring | None, ring: Ring | None, target: TargetSet) -> Non
         )
 
 
-def claim(
+def claim_nodes(
     ring: Ring,
     snapshot: Snapshot,
     host: str,
     owned: frozenset[str],
     client: IronicClient,
-    former: Claim | None,
+    earlier: Claim | None,
 ) -> Claim:
     """Decide which nodes are this host's.
 
     :param snapshot: the nodes of the target set.
     :param owned: uuids of this host's instances, asked for after the list: one that came
         meanwhile is looked up, one that was known before and is gone would cost us its node.
-    :param former: the claim in force, if they are from an earlier list: then Ironic is not
+    :param earlier: the claim in force, if they are from an earlier list: then Ironic is not
         asked, and nothing is added.
     :raises IronicError: a node could not be looked up.
     """
     nodes = frozenset(
         node.uuid for node in snapshot.nodes.values() if ring.gives(node, host, owned)
     )
-    if former is None:
+    if earlier is None:
         return Claim(nodes, _look_up(client, owned.difference(snapshot.instance_uuids)))
     return Claim(
-        nodes & former.nodes,
-        {instance: node for instance, node in former.elsewhere.items() if instance in owned},
+        nodes & earlier.nodes,
+        {instance: node for instance, node in earlier.elsewhere.items() if instance in owned},
     )
 
 

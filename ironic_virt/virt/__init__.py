@@ -9,7 +9,6 @@
 Nothing here knows Ironic.
 """
 
-from ironic_virt.virt.api import VirtAPI
 from ironic_virt.virt.metrics import Metrics, NodeCounts, PoolCount
 from ironic_virt.virt.values import (
     BlockDevice,
@@ -33,6 +32,7 @@ from ironic_virt.virt.values import (
     Vif,
     VifLike,
 )
+from ironic_virt.virt.virtapi import VirtAPI
 
 __all__ = [
     "BlockDevice",

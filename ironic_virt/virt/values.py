@@ -2,9 +2,9 @@
 
 """What passes between a compute service and a driver.
 
-What a driver reads comes twice: as a Protocol that says which attributes it
-reads, and as a small frozen dataclass for services that have no such object of
-their own.  Nova's objects satisfy the Protocols as they are.
+What a driver reads is defined twice: as a Protocol that says which attributes it reads,
+and as a small frozen dataclass for services without such an object.  Nova's objects
+satisfy the Protocols as they are.
 """
 
 from __future__ import annotations
@@ -208,8 +208,8 @@ class ServerGroup:
 
     :ivar policy: ``anti-affinity``, ``affinity``, or one of them with ``soft-`` before it.
     :ivar most: members that a failure domain may have with ``anti-affinity``.
-    :ivar domains: the failure domains of the other members that have a node, by their
-        uuids; ``None``: not written down.
+    :ivar domains: the failure domains of the other members that may have a node, by their
+        uuids; ``None``: not known.
     :ivar building: how many other members have none yet.
     """
 
@@ -232,8 +232,8 @@ class DeployRequest:
     :param network_info: the VIFs that the instance is to have; of a rebuild those it has.
     :param injected_files: where files are to be put in the instance, and their contents.
     :param block_devices: its volumes; the one of index 0 is the one that it boots from.
-    :param request_id: rebuilds whose id is the same are the same wish: a later one goes on
-        where the former one ended.  ``None``: each is a wish of its own.
+    :param request_id: rebuilds with the same id are one request: a later call resumes where
+        the earlier one ended.  ``None``: each call is a separate request.
     :param preserve_ephemeral: a rebuild is to leave the ephemeral disk as it is.
     """
 
@@ -294,8 +294,8 @@ class InstanceDiagnostics:
 class NodeResource:
     """What a node is, for the service's records and for schedulers that match sizes.
 
-    :param uuid: the node's uuid, which is also its ``hypervisor_hostname``; a pool
-        has a name of its own.
+    :param uuid: the node's uuid, which is also its ``hypervisor_hostname``; a pool's is made
+        from its name.
     :param vcpus: cores; 0 if the node doesn't say.
     :param memory_mb: MiB; 0 if the node doesn't say.
     :param local_gb: GiB; 0 if the node doesn't say.
@@ -306,9 +306,8 @@ class NodeResource:
     :param name: Ironic's own name of the node, if it has one.
     :param cleaning: Ironic is taking the node back from its last instance, so it may soon be
         available by itself.
-    :param failure_domain: of a node; ``""``: it has none, ``None``: it is one of its own.
-    :param free_by_domain: of a pool, its free nodes by failure domain; ``None``: each node
-        is one.
+    :param failure_domains: a pool's free nodes by failure domain; for a node, 1 in its own
+        domain (``""``: in none).  ``None``: no option says what a domain is.
     """
 
     uuid: str
@@ -324,8 +323,7 @@ class NodeResource:
     traits: frozenset[str] = frozenset()
     name: str | None = None
     cleaning: bool = False
-    failure_domain: str | None = None
-    free_by_domain: Mapping[str, int] | None = None
+    failure_domains: Mapping[str, int] | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -56,8 +56,8 @@ def fault_message(answer: Answer) -> str:
     if isinstance(fault, str):
         fault = _json_or_text(fault)
     if isinstance(fault, dict):
-        said = (fault.get(key) for key in ("faultstring", "title", "detail", "message"))
-        fault = next((text for text in said if isinstance(text, str) and text.strip()), fault)
+        texts = (fault.get(key) for key in ("faultstring", "title", "detail", "message"))
+        fault = next((text for text in texts if isinstance(text, str) and text.strip()), fault)
     message = "" if fault is None else logs.one_line(str(fault))
     return message or f"HTTP status {answer.status} without a message"
 
@@ -79,37 +79,37 @@ def request_id(answer: Answer) -> str | None:
     return None
 
 
-def retry_after(answer: Answer, now: float) -> float | None:
+def retry_after(answer: Answer, epoch_seconds: float) -> float | None:
     """The seconds after which the server wants to be asked again (RFC 9110, 10.2.3).
 
-    :param now: seconds since the epoch, for a server that names a date.
+    :param epoch_seconds: the present time, for a server that names a date.
     """
-    said = answer.headers.get("Retry-After", "").strip()
-    if said.isdecimal():
-        return float(said[:10])
+    header = answer.headers.get("Retry-After", "").strip()
+    if header.isdecimal():
+        return float(header[:10])
     try:
-        return max(0.0, utils.parsedate_to_datetime(said).timestamp() - now)
+        return max(0.0, utils.parsedate_to_datetime(header).timestamp() - epoch_seconds)
     except (ValueError, OverflowError):
         return None
 
 
-def reader(kind: type[T], what: str) -> Callable[[Answer], T]:
+def make_reader(kind: type[T], meaning: str) -> Callable[[Answer], T]:
     """A function that reads the body of an answer as JSON of a type.
 
-    :param what: in words, what the body should be.
+    :param meaning: what the body should be, for the error: ``a node``.
     """
     decoder = msgspec.json.Decoder(kind)
-    return lambda answer: decode(decoder, answer.body, what)
+    return lambda answer: decode_json(decoder, answer.body, meaning)
 
 
-def decode(decoder: msgspec.json.Decoder[T], body: bytes, what: str) -> T:
+def decode_json(decoder: msgspec.json.Decoder[T], body: bytes, meaning: str) -> T:
     """Decode JSON, also such as Python writes and a strict parser refuses.
 
     Ironic stores and returns what a user gave it: NaN, numbers without end,
     halves of surrogate pairs.  Such values become texts, which no field for a
     number or a state then takes for one.
 
-    :raises UnexpectedAnswer: it is no JSON, or of another shape.
+    :raises UnexpectedAnswer: the body is not JSON, or has another shape.
     """
     try:
         return decoder.decode(body)
@@ -126,7 +126,7 @@ def decode(decoder: msgspec.json.Decoder[T], body: bytes, what: str) -> T:
         return decoder.decode(text.encode("utf-8", "replace"))
     except UNREADABLE as exc:
         raise exceptions.UnexpectedAnswer(
-            f"the answer is not {what}: {logs.one_line(str(exc))}"
+            f"the answer is not {meaning}: {logs.one_line(str(exc))}"
         ) from exc
 
 
@@ -209,3 +209,12 @@ def may_have_been_applied(error: exceptions.IronicError) -> bool:
     if isinstance(error, exceptions.IronicUnauthorized) or (error.status or 0) < 500:
         return False
     return error.status != 503 or not _TOO_BUSY.search(error.message)
+
+
+def confirm_absent(error: exceptions.NotFound, resource: str) -> None:
+    """Raise a 404 unless it is Ironic's own: a proxy may send one, too.
+
+    :param resource: as Ironic names it, with its uuid.
+    """
+    if not re.search(rf"\b{re.escape(resource)} could not be found", error.message):
+        raise error

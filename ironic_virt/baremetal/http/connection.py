@@ -45,7 +45,7 @@ LARGEST_ANSWER = 64 << 20
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Answer:
-    """An HTTP answer, whatever its status.
+    """An HTTP answer with any status.
 
     :ivar lacking: the newer fields of nodes that the server doesn't have.
     """
@@ -57,7 +57,7 @@ class Answer:
 
 
 class Channel(Protocol):
-    """Sends one request and returns the answer, or raises that there was none."""
+    """Sends one request and returns the answer; raises an error if none came."""
 
     def send(
         self,
@@ -82,7 +82,7 @@ class Channel(Protocol):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Way:
+class _Access:
     """The URL that requests go to, and the headers that authenticate them."""
 
     base: str
@@ -115,7 +115,7 @@ class KeystoneChannel:
         self._timeout = timeout
         self._endpoint = endpoint or Endpoint(adapter)
         self._connection = connection
-        self._flight: SingleFlight[_Way] = SingleFlight()
+        self._flight: SingleFlight[_Access] = SingleFlight()
         # Counts the tokens that Ironic has refused.
         self._token = 0
         self._lock = threading.Lock()
@@ -173,41 +173,42 @@ class KeystoneChannel:
         version: str | None = None,
         timeout: float | None = None,
     ) -> Answer:
-        """See :meth:`Channel.send`."""
+        """Send a request; parameters and errors are those of :class:`Channel`."""
         seconds = min(timeout or self._timeout, self._timeout)
         headers = {"Accept": "application/json"}
         if version is not None:
             headers["X-OpenStack-Ironic-API-Version"] = version
             headers["OpenStack-API-Version"] = f"baremetal {version}"
 
-        def request(way: _Way) -> requests.Response:
-            # Not openstacksdk's own method: it counts requests and reads the project's id each
-            # time, perhaps from Keystone.
-            with transport.guarded(None if method == "GET" else self._guard):
-                return ksa_adapter.Adapter.request(
-                    self._adapter,
-                    way.base + path,
-                    method,
-                    params=params,
-                    json=json,
-                    headers={**headers, **way.headers},
-                    authenticated=False,
-                    raise_exc=False,
-                    log=False,
-                    redirect=False,
-                    connect_retries=0,
-                    status_code_retries=0,
-                    timeout=seconds,
-                )
-
-        where = "Keystone"
+        url, is_renewed = "Keystone", False
         try:
-            way = self._flight.run(self._find_way)
-            where = way.base + path
-            response = request(way)
-            if response.status_code == 401 and (other := self._renewed(way)):
-                response = request(other)
-            return Answer(response.status_code, response.headers, response.content)
+            access = self._flight.run(self._find_access)
+            while True:
+                url = access.base + path
+                # Not openstacksdk's own method: it counts requests and reads the project's id
+                # each time, perhaps from Keystone.
+                with transport.guarded(None if method == "GET" else self._guard):
+                    response = ksa_adapter.Adapter.request(
+                        self._adapter,
+                        url,
+                        method,
+                        params=params,
+                        json=json,
+                        headers={**headers, **access.headers},
+                        authenticated=False,
+                        raise_exc=False,
+                        log=False,
+                        redirect=False,
+                        connect_retries=0,
+                        status_code_retries=0,
+                        timeout=seconds,
+                    )
+                renewed = None
+                if response.status_code == 401 and not is_renewed:
+                    renewed = self._renew_access(access)
+                if renewed is None:
+                    return Answer(response.status_code, response.headers, response.content)
+                access, is_renewed = renewed, True
         except transport.Away as away:
             self._endpoint.failed()
             if (passing := away.response) is not None:
@@ -216,13 +217,15 @@ class KeystoneChannel:
             raise self._error_of(error, away.url, method, path, self._timeout) from error
         # requests' errors, and those of a file that can't be read, are errors of the system.
         except (ksa_exceptions.ClientException, OSError) as exc:
-            if where != "Keystone":
+            if url != "Keystone":
                 self._endpoint.failed()
-            raise self._error_of(exc, where, method, path, seconds) from exc
+            raise self._error_of(exc, url, method, path, seconds) from exc
 
-    def _find_way(self) -> _Way:
+    def _find_access(self) -> _Access:
+        token = self._token
         try:
-            return self._way()
+            headers = self._adapter.session.get_auth_headers(self._auth) or {}
+            return _Access(self._endpoint.url(), dict(headers), token)
         except OSError:  # some of requests' are errors of values as well
             raise
         except GARBLED as exc:
@@ -230,70 +233,67 @@ class KeystoneChannel:
             self._adapter.session.invalidate(self._auth)
             for keeper in (self._adapter.session, self._auth):
                 getattr(keeper, "_discovery_cache", {}).clear()
-            said = logs.one_line(repr(exc))
-            raise exceptions.IronicUnreachable(f"Keystone's answer can't be read: {said}") from exc
+            message = logs.one_line(repr(exc))
+            raise exceptions.IronicUnreachable(
+                f"Keystone's answer can't be read: {message}"
+            ) from exc
 
-    def _way(self) -> _Way:
-        token = self._token
-        headers = self._adapter.session.get_auth_headers(self._auth) or {}
-        return _Way(self._endpoint.url(), dict(headers), token)
-
-    def _renewed(self, refused: _Way) -> _Way | None:
-        """The way with another token; ``None``: Keystone gives no other."""
+    def _renew_access(self, refused: _Access) -> _Access | None:
+        """Return the access with another token; ``None``: Keystone gives no other."""
         with self._lock:
             # Another thread may have had the same token refused.
             if refused.token == self._token:
                 if not self._adapter.session.invalidate(self._auth):
                     return None
                 self._token += 1
-        way = self._flight.run(self._find_way)
+        access = self._flight.run(self._find_access)
         # It may have been on its way with the old one.
-        return way if way.token != refused.token else self._flight.run(self._find_way)
+        return access if access.token != refused.token else self._flight.run(self._find_access)
 
     def _error_of(
-        self, error: BaseException, where: str, method: str, path: str, seconds: float
+        self, error: BaseException, url: str, method: str, path: str, seconds: float
     ) -> exceptions.IronicError:
         chain = list(_chain(error))
         kind: type[exceptions.IronicError] = exceptions.IronicUnreachable
         text = logs.one_line(str(chain[-1])) or type(chain[-1]).__name__
         sent = next((e.request for e in chain if isinstance(e, requests.RequestException)), None)
         if sent is not None and sent.url:
-            where = sent.url.partition("?")[0]
+            url = sent.url.partition("?")[0]
         refused = (transport.Redirected, transport.AnswerTooLarge)
-        if found := next((e for e in chain if isinstance(e, refused)), None):
-            kind, text = exceptions.UnexpectedAnswer, logs.one_line(str(found))
+        if refusal := next((e for e in chain if isinstance(e, refused)), None):
+            kind, text = exceptions.UnexpectedAnswer, logs.one_line(str(refusal))
         elif isinstance(error, ksa_exceptions.Unauthorized | ksa_exceptions.AuthorizationFailure):
             kind, text = exceptions.IronicUnauthorized, logs.one_line(str(error))
         elif any(_is_about_certificates(e) for e in chain):
             kind = exceptions.CertificateNotTrusted
             text = (
-                f"TLS with {where} failed: {text}. See [ironic] cafile, "
+                f"TLS with {url} failed: {text}. See [ironic] cafile, "
                 "certfile, keyfile and insecure"
             )
         elif any(isinstance(e, TimeoutError | requests.Timeout) for e in chain):
-            text = f"no whole answer from {where} within {seconds:g} s"
+            text = f"no whole answer from {url} within {seconds:g} s"
         else:
-            text = f"no answer from {where}: {text}"
+            text = f"no answer from {url}: {text}"
         return kind(text, method=method, path=path)
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
     """An error, and what it came from, down to the system's own."""
-    found: BaseException | None = error
-    while found is not None:
-        yield found
-        found = found.__cause__ or found.__context__
+    link: BaseException | None = error
+    while link is not None:
+        yield link
+        link = link.__cause__ or link.__context__
 
 
 def _is_about_certificates(error: BaseException) -> bool:
     if isinstance(error, ssl.SSLCertVerificationError):
         return True
     is_tls = isinstance(error, requests.exceptions.SSLError | ssl.SSLError)
-    # requests names a file that is missing by an error of no kind of its own.
+    # For a missing file, requests raises a plain OSError.
     is_plain = type(error) is OSError
-    said = str(error).lower()
-    return (is_tls and ("certificate" in said or "unknown ca" in said)) or (
-        is_plain and "tls" in said
+    message = str(error).lower()
+    return (is_tls and ("certificate" in message or "unknown ca" in message)) or (
+        is_plain and "tls" in message
     )
 
 

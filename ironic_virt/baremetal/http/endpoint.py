@@ -2,8 +2,8 @@
 
 """Where Ironic is, by Keystone's catalogue and what Ironic shows at its root.
 
-It is found out once.  While requests fail there, the catalogue is asked again beside them, in
-a thread: requests go on with what is known, and a Keystone that hangs holds up none.
+The URL is looked up once.  While requests to it fail, a thread asks the catalogue again:
+requests continue with the known URL, so a Keystone that hangs delays none of them.
 
 An Ironic that is away while it is discovered is unreachable, as at any other time: what
 keystoneauth1 would guess then is not used.  One that shows no versions where the catalogue
@@ -36,13 +36,13 @@ _LONGEST_PAUSE = 240.0
 VERSION = "1"
 _PATH = f"/v{VERSION}"
 
-# What keystoneauth1 raises for a document that is none, whatever it holds.
+# What keystoneauth1 raises for an answer that is not a version document.
 GARBLED = (AttributeError, LookupError, RecursionError, TypeError, ValueError)
 _NO_VERSIONS = (ksa_exceptions.DiscoveryFailure, *GARBLED)
 
 
 def in_thread(work: Callable[[], None]) -> None:
-    """Run something beside the caller."""
+    """Run ``work`` in a new daemon thread."""
     threading.Thread(target=work, name="ironic-virt-endpoint", daemon=True).start()
 
 
@@ -51,14 +51,14 @@ class Endpoint:
 
     :param adapter: knows the service, and whom to ask where it is.
     :param clock: a monotonic clock in seconds.
-    :param beside: runs something beside the caller.
+    :param start: runs a function without making the caller wait.
     """
 
     def __init__(
         self,
         adapter: ksa_adapter.Adapter,
         clock: Callable[[], float] = time.monotonic,
-        beside: Callable[[Callable[[], None]], None] = in_thread,
+        start: Callable[[Callable[[], None]], None] = in_thread,
     ) -> None:
         self._adapter = adapter
         auth = adapter.auth or adapter.session.auth
@@ -66,10 +66,10 @@ class Endpoint:
         if isinstance(auth, identity.BaseIdentityPlugin) and not adapter.endpoint_override:
             self._keystone = auth
         self._clock = clock
-        self._beside = beside
+        self._start = start
         self._url: str | None = None
         self._has_failed = False
-        self._looks = False
+        self._is_looking_up = False
         self._looked_at: float | None = None
         self._pause = LOOK_UP_AGAIN
 
@@ -88,29 +88,29 @@ class Endpoint:
         elif (
             self._keystone is not None
             and self._has_failed
-            and not self._looks
+            and not self._is_looking_up
             and self._clock() - self._looked_at >= self._pause
         ):
-            self._has_failed, self._looks, self._looked_at = False, True, self._clock()
-            self._beside(functools.partial(self._look, self._keystone))
+            self._has_failed, self._is_looking_up, self._looked_at = False, True, self._clock()
+            self._start(functools.partial(self._look_up, self._keystone))
         if self._url is None:
-            self._url = self._discovered()
+            self._url = self._discover()
         return self._url
 
-    def _look(self, keystone: identity.BaseIdentityPlugin) -> None:
+    def _look_up(self, keystone: identity.BaseIdentityPlugin) -> None:
         """Ask Keystone for its catalogue, which comes with a token."""
         try:
             keystone.auth_ref = keystone.get_auth_ref(self._adapter.session)
-            self._url = self._discovered()
+            self._url = self._discover()
             self._pause = LOOK_UP_AGAIN
         except Exception as exc:
             # The token at hand and the former URL may still do.
             self._pause = min(self._pause * 2, _LONGEST_PAUSE)
-            LOG.debug("Where Ironic is can't be looked up again: %s", logs.one_line(str(exc)))
+            LOG.debug("Can't look up Ironic's address again: %s", logs.one_line(str(exc)))
         finally:
-            self._looks = False
+            self._is_looking_up = False
 
-    def _discovered(self) -> str:
+    def _discover(self) -> str:
         # From Keystone's catalogue, unless endpoint_override is set.
         try:
             endpoint = self._adapter.get_endpoint(skip_discovery=True)

@@ -39,15 +39,15 @@ Page = tuple[list[AnyRow], str | None]
 """The rows of a page, and the link to the next one."""
 
 
-def reader(name: str, row: type[AnyRow], what: str) -> Callable[[Answer], Page[AnyRow]]:
+def make_reader(name: str, row: type[AnyRow], meaning: str) -> Callable[[Answer], Page[AnyRow]]:
     """A function that reads a page from an answer.
 
     :param name: the member of the body that has the rows.
-    :param what: in words, what the body should be.
+    :param meaning: what the body should be, for the error: ``a list of nodes``.
     """
     rows: Any = types.GenericAlias(list, (row,))
-    read = answers.reader(
-        msgspec.defstruct("_Page", [(name, rows), ("next", str | None, None)]), what
+    read = answers.make_reader(
+        msgspec.defstruct("_Page", [(name, rows), ("next", str | None, None)]), meaning
     )
 
     def page(answer: Answer) -> Page[AnyRow]:
@@ -57,7 +57,7 @@ def reader(name: str, row: type[AnyRow], what: str) -> Callable[[Answer], Page[A
     return page
 
 
-def pages(
+def read_pages(
     sender: Sender, call: Call, parse: Callable[[Answer], Page[RowT]]
 ) -> Iterator[list[RowT]]:
     """Read one page after the other.
@@ -89,6 +89,6 @@ def pages(
         following = dataclasses.replace(call, params={**call.params, "marker": rows[-1].uuid})
 
 
-def whole(sender: Sender, call: Call, parse: Callable[[Answer], Page[RowT]]) -> list[RowT]:
-    """The rows of all pages; see :func:`pages`."""
-    return [row for rows in pages(sender, call, parse) for row in rows]
+def read_all(sender: Sender, call: Call, parse: Callable[[Answer], Page[RowT]]) -> list[RowT]:
+    """Read the rows of all pages; errors are those of :func:`read_pages`."""
+    return [row for rows in read_pages(sender, call, parse) for row in rows]

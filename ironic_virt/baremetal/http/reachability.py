@@ -34,49 +34,49 @@ SETTLE = 10.0
 class ReportingChannel:
     """A :class:`Channel` that logs whether another one reaches Ironic.
 
-    :param where: the URL of Ironic, and the option that it comes from.
+    :param place: the URL of Ironic, and the option that it comes from.
     :param clock: a monotonic clock in seconds.
     """
 
     def __init__(
-        self, channel: Channel, where: str, *, clock: Callable[[], float] = time.monotonic
+        self, channel: Channel, place: str, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._channel = channel
-        self._where = where
+        self._place = place
         self._away = OutageTimer(settle=SETTLE, clock=clock)
         self._refused = OutageTimer(settle=SETTLE, clock=clock)
 
     def send(self, method: str, path: str, **request: Any) -> Answer:
-        """See :meth:`Channel.send`."""
+        """Send a request by the other channel, and log whether Ironic answers."""
         try:
             answer = self._channel.send(method, path, **request)
         except exceptions.IronicUnauthorized as exc:
-            self._tell_of_refusal(str(exc))
+            self._log_refusal(str(exc))
             raise
         except exceptions.IronicUnreachable as exc:
             # A request with a shorter timeout is tried again soon.
             if request.get("timeout") is None:
-                self._tell_of_absence(str(exc))
+                self._log_absence(str(exc))
             raise
         # By the list of nodes the service lives; all else may be forbidden by itself.
         is_refused = answer.status == 403 and (method, path) == ("GET", "/nodes")
         if answer.status == 401 or is_refused:
-            self._tell_of_refusal(str(answers.error_of(answer, method=method, path=path)))
+            self._log_refusal(str(answers.error_of(answer, method=method, path=path)))
         elif answer.status != 429 and answer.status in answers.TRANSIENT_STATUSES:
-            self._tell_of_absence(str(answers.error_of(answer, method=method, path=path)))
+            self._log_absence(str(answers.error_of(answer, method=method, path=path)))
         elif answer.status != 403:
-            self._tell_of_end()
+            self._log_end()
         return answer
 
-    def _tell_of_absence(self, error: str) -> None:
+    def _log_absence(self, error: str) -> None:
         if (lasted := self._away.failed()) is not None:
             since = f"has not answered for {lasted:.0f} s" if lasted else "does not answer"
             LOG.warning(
                 "[ironic-unreachable] Ironic at %s %s. It is asked again. %s",
-                *(self._where, since, error),
+                *(self._place, since, error),
             )
 
-    def _tell_of_refusal(self, error: str) -> None:
+    def _log_refusal(self, error: str) -> None:
         if (lasted := self._refused.failed()) is not None:
             since = (
                 f"has refused this service for {lasted:.0f} s"
@@ -86,17 +86,17 @@ class ReportingChannel:
             LOG.error(
                 "[ironic-refuses] Ironic at %s %s. See the credentials in [ironic], and the roles "
                 "of that user. %s",
-                *(self._where, since, error),
+                *(self._place, since, error),
             )
 
-    def _tell_of_end(self) -> None:
+    def _log_end(self) -> None:
         lasted = [self._away.worked(), self._refused.worked()]
         seconds = max((each for each in lasted if each is not None), default=None)
         if seconds is not None:
-            LOG.info("Ironic at %s answers again, after %.0f s", self._where, seconds)
+            LOG.info("Ironic at %s answers again, after %.0f s", self._place, seconds)
 
 
-def where(conf: cfg.ConfigOpts) -> str:
+def describe_url(conf: cfg.ConfigOpts) -> str:
     """The URL of Ironic, and the option that it comes from, for people."""
     group = conf[ironic_conf.GROUP]
     if group.endpoint_override:

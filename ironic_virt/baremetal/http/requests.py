@@ -4,10 +4,10 @@
 :meth:`Sender.change`.
 
 Below it is a channel that carries single requests, above it the client that
-knows what they mean.  All retries are made here: a try that fails for a reason that may pass
+knows what they mean.  All retries are made here: a try that fails with a transient error
 is followed by another, as :class:`.retry.RetryPolicy` says.  A try is a request and the parsing
-of its answer.  A call within a try of another one, such as a read of the node, is not
-retried by itself: the try fails with it, and is repeated as a whole.  Otherwise each try could
+of its answer.  A call within another call's try, such as a read of the node, is not retried
+separately: the outer try fails with it, and is repeated as a whole.  Otherwise each try could
 take as long as all of them together.
 
 Thread-safe.
@@ -40,7 +40,7 @@ T = TypeVar("T")
 NOT_ACCEPTABLE = 406
 
 Guard = Callable[[bool], contextlib.AbstractContextManager[object]]
-"""Around each request; told whether it changes something, and raises if that may not be."""
+"""Wraps each request: gets whether it changes something, and raises if it must not be sent."""
 
 Observe = Callable[[str, str, str, float], None]
 """Called after each request with the method, the path, the answer's status (``none``: no
@@ -48,19 +48,19 @@ answer; ``refused``: Keystone gave no token) and the seconds that it took."""
 
 _LEAST_TIMEOUT = 1.0
 
-# Each thread has a context of its own.
+# A new thread starts with an empty context.
 _WITHIN_A_TRY = contextvars.ContextVar("within a try", default=False)
 _DEADLINE: contextvars.ContextVar[float | None] = contextvars.ContextVar("deadline", default=None)
 
 
-class Fence(Protocol):
+class RequestFence(Protocol):
     """Keeps a process from changing anything whose place another one has taken."""
 
     def sending(self, change: bool) -> contextlib.AbstractContextManager[object]:
-        """See :data:`Guard`."""
+        """Return a block for one request; raises if it changes something and may not."""
 
     def may_change(self) -> float:
-        """See :func:`.transport.guarded`."""
+        """Return for how many seconds a change may go on being sent; raises if it may not."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -88,24 +88,24 @@ class Call:
 
 
 def path_of(*parts: str) -> str:
-    """The path of a resource, each part of which may hold any character."""
+    """The path of a resource; its parts may hold any character, and are quoted."""
     return "".join(["/" + urllib.parse.quote(part, safe="") for part in parts])
 
 
 @contextlib.contextmanager
-def hurry(deadline: float) -> Iterator[None]:
+def hurry_requests(deadline: float) -> Iterator[None]:
     """Try each request of this thread once in the block, none for longer than to a time.
 
     For what is done by the way, while somebody waits for something else.
 
     :param deadline: on the clock of :class:`RetryPolicy`.
     """
-    tokens = _WITHIN_A_TRY.set(True), _DEADLINE.set(deadline)
+    token = _DEADLINE.set(deadline)
     try:
-        yield
+        with _single_tries():
+            yield
     finally:
-        _WITHIN_A_TRY.reset(tokens[0])
-        _DEADLINE.reset(tokens[1])
+        _DEADLINE.reset(token)
 
 
 class Sender:
@@ -133,19 +133,19 @@ class Sender:
         self._checks: tuple[Callable[[], object], ...] = ()
 
     def single_try(self) -> Sender:
-        """The same without retries; both share what is known of the server's versions."""
+        """Return a sender without retries; both share what is known of Ironic's versions."""
         twin = copy.copy(self)
         twin._retry = dataclasses.replace(self._retry, max_retries=0)
         return twin
 
     def within(self, timeout: float) -> Sender:
-        """The same with a shorter timeout for each answer, in seconds."""
+        """Return a sender with a shorter timeout for each answer, in seconds."""
         twin = copy.copy(self)
         twin._timeout = timeout
         return twin
 
     def rechecking(self, check: Callable[[], object]) -> Sender:
-        """The same, but each change calls a check before each further try.
+        """Return a sender whose changes call a check before each further try.
 
         :param check: raises if the change is no longer right, which ends the change with
             that error; called after the checks that this one already has.
@@ -160,17 +160,16 @@ class Sender:
 
         :raises MicroversionNotSupported: Ironic is too old for the driver.
         """
-        return self._retried(self._pinned).server
+        return self._try_until_done(self._pin_version).server
 
     def read(self, call: Call, parse: Callable[[Answer], T]) -> T:
-        """Send a GET, and send it again after errors that may pass.
+        """Send a GET, and send it again after transient errors.
 
-        :param parse: reads the answer; an error that may pass is followed by another try, too.
+        :param parse: reads the answer; its transient errors are followed by another try, too.
         :raises IronicError: the last try's error.
         """
-        if call.is_costly:
-            return self._retried(_final_if_repeated(functools.partial(self._try, call, parse)))
-        return self._retried(functools.partial(self._try, call, parse))
+        attempt = functools.partial(self._try, call, parse)
+        return self._try_until_done(_final_if_repeated(attempt) if call.is_costly else attempt)
 
     def change(
         self,
@@ -178,7 +177,6 @@ class Sender:
         applied: Callable[[], T | None],
         parse: Callable[[Answer], T],
         *,
-        again: Callable[[], object] | None = None,
         final: Callable[[exceptions.IronicError], bool] = lambda _: False,
     ) -> T:
         """Send a request that changes something, so that the change is made once.
@@ -189,11 +187,9 @@ class Sender:
             after a lost reply and after an answer 500 or above, before the request is sent
             again or its error raised, also that of the last try.
         :param parse: reads the answer.
-        :param again: one more check.
-        :param final: whether an error says that the change failed, whatever ``applied``
-            would return.
+        :param final: whether an error proves that the change failed; then ``applied`` is not
+            called.
         """
-        checks = self._checks if again is None else (*self._checks, again)
         reply_lost = is_unseen = False
         tries = 0
 
@@ -201,14 +197,14 @@ class Sender:
             nonlocal reply_lost, is_unseen, tries
             tries += 1
             is_unseen = False
-            if reply_lost and (done := applied()) is not None:
+            if reply_lost and (result := applied()) is not None:
                 LOG.info("%s %s had been applied, its reply was lost", call.method, call.path)
-                return done
+                return result
             if tries > 1:
-                for check in checks:
+                for check in self._checks:
                     check()
             # If the versions can't be read, the change has not been sent.
-            self._pinned()
+            self._pin_version()
             try:
                 return self._try(call, parse)
             except exceptions.IronicError as exc:
@@ -217,26 +213,26 @@ class Sender:
                 # Refused, perhaps because the lost one came in just before; or it broke off
                 # when all was done.
                 is_over = not answers.is_transient(exc) and not final(exc)
-                if reply_lost and is_over and (done := applied()) is not None:
+                if reply_lost and is_over and (result := applied()) is not None:
                     LOG.info("%s %s had been applied after all", call.method, call.path)
-                    return done
+                    return result
                 raise
 
         try:
-            return self._retried(attempt)
+            return self._try_until_done(attempt)
         except exceptions.IronicError:
             if is_unseen:
                 # It was the last try, and nobody has looked after it.
                 with contextlib.suppress(exceptions.IronicError), _single_tries():
-                    if (done := applied()) is not None:
+                    if (result := applied()) is not None:
                         LOG.info(
-                            "%s %s had been applied, its last reply was lost",
+                            "%s %s was applied, although its last reply was lost",
                             *(call.method, call.path),
                         )
-                        return done
+                        return result
             raise
 
-    def _retried(self, attempt: Callable[[], T]) -> T:
+    def _try_until_done(self, attempt: Callable[[], T]) -> T:
         """Call ``attempt`` until it returns, or raises an error that will not pass."""
         if _WITHIN_A_TRY.get():
             return attempt()
@@ -255,27 +251,29 @@ class Sender:
 
     def _try(self, call: Call, parse: Callable[[Answer], T]) -> T:
         """Send a request a single time; a second time if its version is refused."""
-        pinned = self._pinned()
-        answer = self._sent(call, pinned)
+        pinned = self._pin_version()
+        answer = self._send(call, pinned)
         if answer.status == NOT_ACCEPTABLE:
             # Ironic was downgraded meanwhile, or the servers behind one URL differ.
             pinned = self._negotiation.refused(answer.headers)
-            answer = self._sent(call, pinned)
+            answer = self._send(call, pinned)
         if answer.status == NOT_ACCEPTABLE:
             self._negotiation.refused(answer.headers)
         else:
             self._negotiation.answered(answer.headers)
         if pinned.lacking:
             answer = dataclasses.replace(answer, lacking=pinned.lacking)
-        return _parsed(call, answer, parse)
+        return _parse_answer(call, answer, parse)
 
-    def _pinned(self) -> Pinned:
+    def _pin_version(self) -> Pinned:
         """:raises MicroversionNotSupported: Ironic is too old for the driver."""
         if self._negotiation.pinned is not None:
             return self._negotiation.pinned
-        return self._negotiation.pin(_parsed(_ROOT, self._sent(_ROOT, None), _versions_in))
+        return self._negotiation.pin(
+            _parse_answer(_ROOT, self._send(_ROOT, None), _parse_versions)
+        )
 
-    def _sent(self, call: Call, pinned: Pinned | None) -> Answer:
+    def _send(self, call: Call, pinned: Pinned | None) -> Answer:
         params = dict(call.params)
         if pinned is not None and call.fields:
             shown = [name for name in call.fields if name not in pinned.lacking]
@@ -335,7 +333,7 @@ def _single_tries() -> Iterator[None]:
 
 
 def _final_if_repeated(attempt: Callable[[], T]) -> Callable[[], T]:
-    """The same, but its second answer 500 will not pass."""
+    """Return an attempt whose second answer 500 is final: the first one may pass."""
     failures = 0
 
     def limited() -> T:
@@ -345,21 +343,14 @@ def _final_if_repeated(attempt: Callable[[], T]) -> Callable[[], T]:
         except exceptions.IronicUnavailable as exc:
             failures += exc.status == 500
             if failures > 1:
-                raise exceptions.IronicError(
-                    exc.message,
-                    node=exc.node,
-                    request_id=exc.request_id,
-                    status=exc.status,
-                    method=exc.method,
-                    path=exc.path,
-                ) from exc
+                raise exceptions.IronicError(**vars(exc)) from exc
             raise
 
     return limited
 
 
-def _parsed(call: Call, answer: Answer, parse: Callable[[Answer], T]) -> T:
-    """What an answer holds, or the error that it stands for, with all that is known of it."""
+def _parse_answer(call: Call, answer: Answer, parse: Callable[[Answer], T]) -> T:
+    """Parse an answer; an error is raised with the request and the node that it is about."""
     try:
         if answer.status >= 400:
             raise answers.error_of(answer, method=call.method, path=call.path, node=call.node)
@@ -371,7 +362,7 @@ def _parsed(call: Call, answer: Answer, parse: Callable[[Answer], T]) -> T:
         raise
 
 
-def _versions_in(answer: Answer) -> ServerVersions:
+def _parse_versions(answer: Answer) -> ServerVersions:
     try:
         version = msgspec.json.decode(answer.body)["version"]
         return ServerVersions.parse(str(version["min_version"]), str(version["version"]))

@@ -25,9 +25,6 @@ _GROWTH = 1.5
 _LARGEST_INTERVAL_FACTOR = 5
 _JITTER = 0.25
 
-# Without a budget nothing else limits the pause that a server requests.
-_LONGEST_ASKED_FOR = 60.0
-
 
 @dataclasses.dataclass(frozen=True)
 class Limit:
@@ -46,7 +43,7 @@ class RetryPolicy:
     """How a request is retried.  Thread-safe.
 
     :param max_retries: further tries after the first one.
-    :param interval: seconds before the second try; grows by half with each
+    :param interval: seconds, more than 0, before the second try; grows by half with each
         further one up to five times itself, give or take a quarter.
     :param clock: a monotonic clock in seconds.
     :param sleep: sleeps for a number of seconds.
@@ -79,7 +76,7 @@ class RetryPolicy:
 
     @property
     def budget(self) -> float:
-        """Seconds after which no further try begins.  0: no bound."""
+        """Seconds after which no further try begins."""
         return self.max_retries * self.interval
 
     def limit(self, error: exceptions.IronicError) -> Limit | None:
@@ -104,8 +101,6 @@ class RetryPolicy:
         requested = error.retry_after
         if requested is None:
             return own
-        if self.budget <= 0:
-            requested = min(requested, _LONGEST_ASKED_FOR)
         # Not before, and not all at the same moment; 0 and a date in the past say nothing.
         return max(float(requested) * self.rng.uniform(1, 1 + _JITTER), own)
 
@@ -128,9 +123,7 @@ class Failures:
         self.tries += 1
         if not answers.is_transient(error) or policy.max_retries == 0:
             return None
-        remaining = float("inf")
-        if policy.budget > 0:
-            remaining = self._began + policy.budget - policy.clock()
+        remaining = self._began + policy.budget - policy.clock()
         if remaining <= 0:
             return None
         limit = policy.limit(error)

@@ -31,7 +31,7 @@ class SingleFlight(Generic[T]):
         """Call ``ask``, or wait for the call that is under way.
 
         :returns: the result of that one call.
-        :raises Exception: the error of that one call; each caller gets a copy of its own.
+        :raises Exception: the error of that one call; each caller gets a separate copy.
         """
         while True:
             with self._lock:

@@ -9,7 +9,7 @@
 * No redirect is followed: the second URL would get the credentials and the body, and its
   answer would be one to another request.
 
-keystoneauth1 passes what is raised here on as the ``original`` of its own errors, but for
+keystoneauth1 wraps what is raised here in its errors, as their ``original``, except for
 :class:`Away`.
 """
 
@@ -48,10 +48,10 @@ class AnswerTooLarge(requests.RequestException):
 
 
 class Away(Exception):
-    """While a service is discovered, it gives no answer, or one that may pass.
+    """While a service is discovered, it gives no answer, or a transient one.
 
-    :ivar url: what was asked.
-    :ivar response: that answer; ``None``: there was none, for the error's cause.
+    :ivar url: where the request went.
+    :ivar response: the answer; ``None``: none came, and the error's ``__cause__`` says why.
     """
 
     def __init__(self, url: str, response: requests.Response | None = None) -> None:
@@ -60,7 +60,7 @@ class Away(Exception):
         self.response = response
 
 
-# The statuses that may pass, within a discovery.
+# Within a discovery: the statuses that are transient.
 _DISCOVERS = contextvars.ContextVar[Collection[int] | None]("what discovers", default=None)
 
 
@@ -121,8 +121,8 @@ class _Session(requests.Session):
         key = (*url.split("/", 3)[:3], *given)
         if key not in self._settings:
             self._settings[key] = super().merge_environment_settings(url, {}, *given)
-        found = self._settings[key]
-        return {**found, "proxies": dict(found["proxies"])}
+        settings = self._settings[key]
+        return {**settings, "proxies": dict(settings["proxies"])}
 
     def request(self, method: str, url: str, *args: Any, **kwargs: Any) -> requests.Response:  # type: ignore[override]
         may_pass = _DISCOVERS.get()
@@ -165,7 +165,7 @@ def _refuse_redirect(response: requests.Response) -> None:
     there = response.headers.get("Location", "nowhere")
     raise Redirected(
         f"{_without_query(response.url)} redirects to {_without_query(there)}, which is not "
-        "followed. Name the URL that answers itself, in the catalogue or as [ironic] "
+        "followed. Put the final URL into the catalogue or [ironic] "
         "endpoint_override"
     )
 
@@ -188,7 +188,7 @@ class _Limited:
         self._largest = largest
         encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
         if encoding not in ("", "identity", "gzip", "x-gzip", "deflate"):
-            self._refuse(f"is coded as {encoding[:40]!r}, which was not asked for")
+            self._refuse(f"has the encoding {encoding[:40]!r}, which was not requested")
         length = response.headers.get("Content-Length", "")
         if length.isdecimal() and int(length[:20]) > largest:
             self._refuse_size()
@@ -250,17 +250,17 @@ class _TimedSocket:
     def arm(self) -> None:
         """Let the next call take what is left."""
         if self._deadline is not None:
-            left = self._deadline - time.monotonic()
-            if left <= 0:
+            remaining = self._deadline - time.monotonic()
+            if remaining <= 0:
                 raise TimeoutError("timed out")
-            self._inner.settimeout(left)
+            self._inner.settimeout(remaining)
 
     def sendall(self, data: Any) -> None:
         guard = _GUARD.get()
         # What a guarded request has left on a kept connection is none of the next one's.
         if guard or self._is_limited:
             milliseconds = max(int(guard() * 1000), 1) if guard else 0
-            # TLS inside TLS, to a proxy, is no socket and has one.
+            # TLS inside TLS, to a proxy, is an object that has a socket.
             inner = getattr(self._inner, "socket", self._inner)
             inner.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
             self._is_limited = guard is not None
@@ -278,7 +278,7 @@ class _TimedSocket:
 
 
 class _Timed:
-    """A connection whose timeouts are deadlines; beside one of urllib3's."""
+    """Turns the timeouts of a connection of urllib3 into deadlines; a mixin."""
 
     host: str
     port: int
@@ -311,8 +311,8 @@ class _Timed:
             for index, address in enumerate(addresses):
                 self._dns_host = address
                 if until is not None:
-                    left = max(until - time.monotonic(), 0.001)
-                    self.timeout = left / (len(addresses) - index)
+                    remaining = max(until - time.monotonic(), 0.001)
+                    self.timeout = remaining / (len(addresses) - index)
                 try:
                     made: socket.socket = super()._new_conn()  # type: ignore[misc]
                     return made
@@ -344,7 +344,7 @@ _POOLS = {"http": _HTTPPool, "https": _HTTPSPool}
 
 
 class _Adapter(ksa_session.TCPKeepAliveAdapter):
-    """Sends with connections of ours, and with one timeout for all."""
+    """Sends with the connections defined here, and with one timeout for all."""
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
         super().init_poolmanager(*args, **kwargs)

@@ -79,7 +79,7 @@ class ServerVersions(NamedTuple):
     def parse(cls, minimum: str, maximum: str) -> ServerVersions:
         """Read ``"1.1"`` and ``"1.115"``.
 
-        :raises ValueError: one is no version.
+        :raises ValueError: one of them is not a version.
         """
         return cls(Microversion.parse(minimum), Microversion.parse(maximum))
 

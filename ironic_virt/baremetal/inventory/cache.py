@@ -37,10 +37,6 @@ PATIENCE = 600.0
 """Seconds that a refresh waits for one that is under way."""
 
 
-def _no_changes(known: Mapping[str, Node]) -> Changes | None:
-    """The changes are not known: list all nodes."""
-
-
 class _Refresh:
     """A list that is under way, and what became known of nodes meanwhile."""
 
@@ -55,8 +51,7 @@ class _Refresh:
 class Inventory:
     """Keeps the snapshot.
 
-    :param list_nodes: asks Ironic for all nodes, whole or not at all: an error
-        says that there is no answer.
+    :param list_nodes: asks Ironic for all nodes, and raises if any part of the list is missing.
     :param changes: given the nodes as known, asks for what changed since the
         last answer; ``None`` says that all have to be listed.
     :param clock: a monotonic clock in seconds.
@@ -69,7 +64,7 @@ class Inventory:
         self,
         list_nodes: Callable[[], Sequence[Node]],
         *,
-        changes: Callable[[Mapping[str, Node]], Changes | None] = _no_changes,
+        changes: Callable[[Mapping[str, Node]], Changes | None] = lambda known: None,
         clock: Callable[[], float] = time.monotonic,
         patience: float = PATIENCE,
         observe: Callable[[float, bool], None] = lambda _seconds, _worked: None,
@@ -108,7 +103,7 @@ class Inventory:
             return self._run(refresh)
         if not refresh.ended.wait(self._patience):
             raise exceptions.IronicError(
-                f"the listing of nodes that is under way has not ended in {self._patience:.0f} s"
+                f"the current listing of nodes has not ended within {self._patience:.0f} s"
             )
         if refresh.result is not None:
             return refresh.result
@@ -145,8 +140,8 @@ class Inventory:
 
     def _run(self, refresh: _Refresh) -> Snapshot:
         try:
-            former = self._snapshot
-            changes = None if former.taken_at is None else self._changes(former.nodes)
+            snapshot = self._snapshot
+            changes = None if snapshot.taken_at is None else self._changes(snapshot.nodes)
             nodes = self._list_nodes() if changes is None else None
             refresh.result = self._succeed(refresh, changes, nodes)
             return refresh.result
@@ -170,9 +165,9 @@ class Inventory:
                 listed = _listed(refresh, nodes or ())
                 snapshot = Snapshot.of(_kept(self._snapshot, listed), refresh.began)
             self._snapshot = snapshot
-        now = self._clock()
+        current_time = self._clock()
         how = "listed" if found is None else "brought up to date"
-        LOG.debug("%d nodes %s in %.3f s", len(snapshot), how, now - refresh.began)
+        LOG.debug("%d nodes %s in %.3f s", len(snapshot), how, current_time - refresh.began)
         failed_for = self._outage.worked()
         if failed_for is not None:
             LOG.info(
@@ -182,21 +177,21 @@ class Inventory:
 
     def _merged(self, refresh: _Refresh, found: Changes) -> Snapshot:
         """The snapshot with what was found to have changed; the lock is held."""
-        former = self._snapshot
+        snapshot = self._snapshot
         # What became known of a node since the refresh began is newer.
-        read = {uuid: with_former(node, former.get(uuid)) for uuid, node in found.nodes.items()}
+        read = {uuid: with_former(node, snapshot.get(uuid)) for uuid, node in found.nodes.items()}
         latest = {uuid: refresh.changes.get(uuid, node) for uuid, node in read.items()}
-        now = {uuid: node for uuid, node in latest.items() if former.get(uuid) != node}
+        updates = {uuid: node for uuid, node in latest.items() if snapshot.get(uuid) != node}
         # A node that a sweep lacks isn't ours, even if it was read meanwhile.
-        now.update((uuid, None) for uuid in found.gone)
-        fresh = former.changed(now) if now else former
+        updates.update((uuid, None) for uuid in found.gone)
+        fresh = snapshot.changed(updates) if updates else snapshot
         return dataclasses.replace(fresh, taken_at=refresh.began, stale=False, error=None)
 
     def _fail(self, error: Exception) -> None:
-        now = self._clock()
+        current_time = self._clock()
         with self._lock:
-            former = self._snapshot
-            self._snapshot = dataclasses.replace(former, stale=True, error=str(error))
+            snapshot = self._snapshot
+            self._snapshot = dataclasses.replace(snapshot, stale=True, error=str(error))
         failed_for = self._outage.failed()
         if failed_for is None:
             LOG.debug("The nodes could still not be listed: %s", error)
@@ -205,7 +200,7 @@ class Inventory:
         refused = isinstance(error, exceptions.IronicUnauthorized)
         level = logging.ERROR if refused else logging.WARNING
         lasts = f" for {failed_for:.0f} s now" if failed_for else ""
-        if former.taken_at is None:
+        if snapshot.taken_at is None:
             LOG.log(
                 level,
                 "[nodes-not-listed] The nodes could not be listed%s; none is known yet: %s",
@@ -218,8 +213,8 @@ class Inventory:
                 "[nodes-not-listed] The nodes could not be listed%s; the %d nodes of %.0f s ago "
                 "stay in force: %s",
                 lasts,
-                len(former),
-                now - former.taken_at,
+                len(snapshot),
+                current_time - snapshot.taken_at,
                 error,
             )
 
@@ -232,8 +227,8 @@ def _kept(former: Snapshot, listed: Mapping[str, Node]) -> list[Node]:
 def _as_before(old: Node | None, node: Node) -> Node:
     if old is None or old == node:
         return old or node
-    now = with_former(node, old) if node.malformed else node
-    return old if old == now else now
+    current = with_former(node, old) if node.malformed else node
+    return old if old == current else current
 
 
 def _listed(refresh: _Refresh, nodes: Sequence[Node]) -> dict[str, Node]:

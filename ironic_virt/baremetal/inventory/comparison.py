@@ -9,7 +9,7 @@ own, rounded down to whole seconds.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from ironic_virt.baremetal import node_lists
 from ironic_virt.baremetal.node import Node
@@ -51,7 +51,7 @@ class Doubts:
     unknown: tuple[str, ...]
 
     def without(self, read: Mapping[str, Node]) -> Doubts:
-        """The same but for nodes that were read after the sweep."""
+        """Leave out the nodes that were read after the sweep."""
         unknown = tuple(uuid for uuid in self.unknown if uuid not in read)
         return Doubts(self.gone.difference(read), unknown)
 
@@ -109,23 +109,18 @@ def last_difference(read: dict[str, Node], known: Mapping[str, Node]) -> int:
     return position
 
 
-def newcomers(page: Iterable[Node], known: Mapping[str, Node]) -> dict[str, Node]:
-    """The nodes of a page that are not known."""
-    return {node.uuid: node for node in page if node.uuid not in known}
-
-
 def doubts(sweep: Sequence[Swept], known: Mapping[str, Node], fresh: Mapping[str, Node]) -> Doubts:
     """Compare a whole sweep with what is known.
 
     :param known: the nodes as of the last refresh.
     :param fresh: those that this refresh has read since.
     """
-    now = {**known, **fresh}
+    nodes = {**known, **fresh}
     # Of 100,000 rows nearly all agree, so this is all that is done for most of them.
     unknown = tuple(
-        row.uuid for row in sweep if (node := now.get(row.uuid)) is None or not row.agrees(node)
+        row.uuid for row in sweep if (node := nodes.get(row.uuid)) is None or not row.agrees(node)
     )
-    return Doubts(frozenset(now.keys() - {row.uuid for row in sweep}), unknown)
+    return Doubts(frozenset(nodes.keys() - {row.uuid for row in sweep}), unknown)
 
 
 def as_listed(node: Node, where: NodeFilter) -> Node | None:

@@ -16,9 +16,9 @@ before, wherever that one stands by then.  While pages are read
 * a marker that is deleted, or that our user may not see any more, is refused: the list
   begins again.
 
-A node that was never updated has no time.  Most databases sort it last, behind
-all that is wanted.  PostgreSQL sorts it first: that is noticed, never guessed,
-and means that nothing can be told.
+A node that was never updated has no time.  Most databases sort it last, behind the nodes that
+are searched for.  PostgreSQL sorts it first: that is noticed from its answers, not guessed, and
+then the updated nodes can't be listed.
 
 It keeps nothing.
 """
@@ -56,7 +56,7 @@ class Untold(Exception):
 
 
 class Unsorted(Untold):
-    """The same, for as long as there are nodes that were never updated."""
+    """The updated nodes can't be listed until every node has been updated once."""
 
 
 def newest(lists: NodeLists, where: NodeFilter) -> Stamp | None:
@@ -66,15 +66,15 @@ def newest(lists: NodeLists, where: NodeFilter) -> Stamp | None:
     :raises Untold: nodes that never were hide those that were.
     :raises IronicError: there is no answer.
     """
-    return checked(lists, where, lists.newest_update(where))
+    return checked(lists, where, lists.first_update(where, "desc"))
 
 
 def checked(lists: NodeLists, where: NodeFilter, first: Stamp | None) -> Stamp | None:
-    """The same, given the node that comes first in the list of those updated last."""
+    """The node that was updated last; ``first`` heads Ironic's list of them, newest first."""
     if first is None or first.at is not None:
         return first
     # Either no node was ever updated, or nodes without a time come first: last in this order.
-    last = lists.oldest_update(where)
+    last = lists.first_update(where, "asc")
     if last is not None and last.at is not None:
         raise Unsorted(
             "Ironic's database sorts nodes that were never updated before all others, as "
@@ -151,7 +151,7 @@ class Updates:
         if page.whole:
             return True
         if not page.nodes:
-            raise Untold("the nodes of a page only look like ours to Ironic's database")
+            raise Untold("only Ironic's database takes the nodes of a page for ours")
         # A list with chosen fields can't show the time; one in detail costs four times as much.
         try:
             oldest = self._lists.updated_at(page.nodes[-1].uuid)

@@ -29,7 +29,7 @@ from ironic_virt.baremetal.inventory.comparison import Changes
 from ironic_virt.baremetal.inventory.recent_updates import Updates
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.node_filter import NodeFilter
-from ironic_virt.baremetal.node_lists import NodeLists, Stamp, StampedPage
+from ironic_virt.baremetal.node_lists import NodeLists, Stamp
 
 LOG = logging.getLogger(__name__)
 
@@ -73,9 +73,9 @@ class Resync:
     :param sweep_period: tells the seconds between sweeps; 0: at every refresh.
     :param clock: a monotonic clock in seconds.
     :param wall_clock: seconds since the epoch.
-    :param short_from: pages of a full list from which on short lists are asked for.
-    :param short_from_nodes: nodes from which on they are, whatever the pages.
-    :param sweep_from: pages from which on a sweep is.
+    :param short_from: the least pages of a full list for which short lists are worth it.
+    :param short_from_nodes: the least nodes for which they are, even on fewer pages.
+    :param sweep_from: the least pages of a full list for which sweeps are worth it.
     """
 
     def __init__(
@@ -109,20 +109,20 @@ class Resync:
         # The mark that this refresh has asked for, before it came to a full list.
         self._asked: _Asked | None = None
         self._page_size = comparison.SMALLEST_PAGE
-        self._told = logs.Told()
+        self._told = logs.LogOnce()
 
     def list_nodes(self) -> Sequence[Node]:
         """All nodes.
 
         :raises IronicError: there is no answer.
         """
-        lists, where, began = self._ironic.lists, self._node_filter(), self._clock()
+        lists, node_filter, began = self._ironic.lists, self._node_filter(), self._clock()
         # Asked first: what changes while the list is under way has to lie after it.
-        asked = self._mark_before(lists, where)
-        nodes, self._pages = lists.listed(where)
+        mark = self._mark_before(lists, node_filter)
+        nodes, self._pages = lists.listed(node_filter)
         self._is_small = self._pages < self._short_from and len(nodes) < self._short_from_nodes
-        self._where = None if asked is None else where
-        self._mark = None if asked is None else asked.mark
+        self._where = None if mark is None else node_filter
+        self._mark = None if mark is None else mark.mark
         self._asked = None
         self._full_at = self._sweep_at = began
         return nodes
@@ -155,16 +155,16 @@ class Resync:
         :returns: ``None`` if a full list is due, or the short answers left a doubt.
         :raises IronicError: there is no answer.
         """
-        lists, where, began = self._ironic.lists, self._node_filter(), self._clock()
+        lists, node_filter, began = self._ironic.lists, self._node_filter(), self._clock()
         self._asked = None
-        if where != self._where or began - self._full_at >= self._full_period:
+        if node_filter != self._where or began - self._full_at >= self._full_period:
             return None
         if self._is_small:
             return None
         if self._pages < self._sweep_from and self._sweep_is_due(began):
             return None
         try:
-            return self._short_lists(lists, where, began, known)
+            return self._short_lists(lists, node_filter, began, known)
         except recent_updates.Unsorted as exc:
             self._tell(exc)
             return None
@@ -193,7 +193,12 @@ class Resync:
         mark = self._mark_of(front)
         self._asked = _Asked(where, mark)
         most = comparison.most_rows(len(known))
-        if page is not None and self._holds_all(page):
+        if page is not None and (
+            page.whole
+            or not page.stamps
+            or comparison.reaches_back(page.stamps[-1].at, self._mark)
+        ):
+            # It holds all that was updated since the mark.
             fresh, page_size = {node.uuid: node for node in page.nodes}, size
         elif self._pages < self._sweep_from:
             # A full list is no more requests than further pages and the times of their ends.
@@ -204,7 +209,7 @@ class Resync:
             fresh, page_size = Updates(lists, where, front, most).since(self._mark, larger)
         page_size = comparison.next_page_size(page_size, comparison.last_difference(fresh, known))
         arrivals = lists.last_created(where, comparison.SMALLEST_PAGE)
-        new = comparison.newcomers(arrivals.nodes, known)
+        new = {node.uuid: node for node in arrivals.nodes if node.uuid not in known}
         fresh.update(new)
         # Older ones than these may be new as well.
         all_new = len(new) == len(arrivals.nodes) and not arrivals.whole
@@ -226,12 +231,6 @@ class Resync:
                 self._sweep_at = began
         self._mark, self._page_size = mark, page_size
         return Changes(fresh, gone)
-
-    def _holds_all(self, page: StampedPage) -> bool:
-        """Whether a page holds all that was updated since the mark."""
-        if page.whole or not page.stamps:
-            return True
-        return comparison.reaches_back(page.stamps[-1].at, self._mark)
 
     def _sweep_is_due(self, now: float) -> bool:
         return now - self._sweep_at >= self._sweep_period()

@@ -50,28 +50,28 @@ class FreeNodes:
         return self._found
 
     def changed(self, nodes: Mapping[str, Node], changes: Mapping[str, Node | None]) -> FreeNodes:
-        """The same after changes, which ``nodes`` has already."""
-        former = self._found
-        if former is None:
+        """The free nodes after ``changes``, which ``nodes`` includes already."""
+        kinds_before = self._found
+        if kinds_before is None:
             return FreeNodes(nodes)
         came = _by_kind(node for node in changes.values() if node is not None)
         known = [self._nodes.get(uuid) for uuid in changes]
         touched = came.keys() | _by_kind(node for node in known if node is not None).keys()
-        found = dict(former)
+        kinds = dict(kinds_before)
         for kind in touched:
-            stay = (node for node in former.get(kind, ()) if node.uuid not in changes)
-            found[kind] = (*stay, *came.get(kind, ()))
-            if not found[kind]:
-                del found[kind]
-        return FreeNodes(nodes, found)
+            stay = (node for node in kinds_before.get(kind, ()) if node.uuid not in changes)
+            kinds[kind] = (*stay, *came.get(kind, ()))
+            if not kinds[kind]:
+                del kinds[kind]
+        return FreeNodes(nodes, kinds)
 
 
 def _by_kind(nodes: Iterable[Node]) -> dict[Kind, tuple[Node, ...]]:
-    found: dict[Kind, list[Node]] = {}
+    kinds: dict[Kind, list[Node]] = {}
     for node in nodes:
         if may_be_free(node):
-            found.setdefault((node.resource_class, node.traits), []).append(node)
-    return {kind: tuple(members) for kind, members in found.items()}
+            kinds.setdefault((node.resource_class, node.traits), []).append(node)
+    return {kind: tuple(members) for kind, members in kinds.items()}
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -134,12 +134,12 @@ class Snapshot:
         return uuid in self.nodes
 
     def changed(self, changes: Mapping[str, Node | None]) -> Snapshot:
-        """The same with nodes as they are now, ``None`` for gone."""
+        """A snapshot with some nodes replaced; ``None`` stands for a node that is gone."""
         instances: dict[str, str | None] = {}
         # All goings before all comings: an instance may have moved between two of them.
         for uuid in changes:
-            former = self.nodes.get(uuid)
-            instance = former.instance_uuid if former is not None else None
+            node_before = self.nodes.get(uuid)
+            instance = node_before.instance_uuid if node_before is not None else None
             if instance and self._instances.get(instance) == uuid:
                 instances[instance] = None
         for uuid, node in changes.items():

@@ -30,7 +30,7 @@ ALIVE_FOR = 10.0
 """Seconds after an answer during which a poll that hangs does not mean that Ironic is down."""
 
 PATIENT_FOR = 3
-"""Failures of one poll that count as chance while Ironic answers others."""
+"""How many failures of one poll are ignored while Ironic answers other polls."""
 
 REFUSED_FOR = 60.0
 """Seconds for which Ironic must refuse before a wait is given up.
@@ -76,31 +76,31 @@ class CircuitBreaker:
         :param waiters: the waiters that it was for.
         :returns: whether to make no polls for a while.
         """
-        now = self._clock()
+        current_time = self._clock()
         for waiter in waiters:
             waiter.failures += 1
             waiter.last_error = str(error)
             if not isinstance(error, _REFUSALS):
                 waiter.refused_since = None
             elif waiter.refused_since is None:
-                waiter.refused_since = now
-        # With few waiters, a poll that hung may be one of few.
+                waiter.refused_since = current_time
+        # With few waiters, a poll that hung may have been the only one at that time.
         hung = (
             isinstance(error, exceptions.IronicUnreachable)
-            and now - request.began >= request.timeout
+            and current_time - request.began >= request.timeout
         )
         alive_until = self._answered_at + (ALIVE_FOR if hung else 0.0)
-        if not self._is_of_all(error) or request.began < alive_until:
+        if not self._may_hit_any(error) or request.began < alive_until:
             return False
         self._in_a_row += 1
         if not isinstance(error, exceptions.IronicUnauthorized):
             self._refused_since = None
         elif self._refused_since is None:
-            self._refused_since = now
-        if now < self.held_until or (self._in_a_row < IN_A_ROW and not self._holds):
+            self._refused_since = current_time
+        if current_time < self.held_until or (self._in_a_row < IN_A_ROW and not self._holds):
             return False
         self._holds += 1
-        self.held_until = now + self.pause(request, self._holds, error)
+        self.held_until = current_time + self.pause(request, self._holds, error)
         return True
 
     def pause(self, request: PollRequest, failures: int, error: Exception) -> float:
@@ -114,14 +114,14 @@ class CircuitBreaker:
     def weighed(self, failures: int) -> int:
         """The failures in a row that count.
 
-        While others are answered, the first few count as chance: a request that has hung
-        is then more likely to be answered at once than later.
+        While Ironic answers other polls, the first few are ignored: a request that hung by
+        chance is answered when it is repeated, and waiting would gain nothing.
         """
         is_alive = self._in_a_row < IN_A_ROW and self._answered_at > float("-inf")
         return max(failures - PATIENT_FOR, 0) if is_alive else failures
 
     @staticmethod
-    def _is_of_all(error: Exception) -> bool:
+    def _may_hit_any(error: Exception) -> bool:
         """Whether any other request might fail in the same way."""
         # 403 is about what was asked for.
         refused = isinstance(error, exceptions.IronicUnauthorized) and error.status != 403
@@ -177,14 +177,16 @@ class CircuitBreaker:
             "[wait-disturbed] %d waits end, because the request for %s fails: %s",
             count,
             request.what,
-            logs.said(error),
+            logs.error_text(error),
             exc_info=None if isinstance(error, exceptions.IronicVirtError) else error,
         )
 
     def log_recovery(self) -> None:
         """Log that Ironic answers all polls again, if a failure was logged."""
-        told, self._outages = self._outages, {}
-        lasted = [seconds for outage in told.values() if (seconds := outage.worked()) is not None]
+        outages, self._outages = self._outages, {}
+        lasted = [
+            seconds for outage in outages.values() if (seconds := outage.worked()) is not None
+        ]
         if lasted:
             LOG.info(
                 "Ironic answers all requests for awaited nodes again, after %.0f s", max(lasted)

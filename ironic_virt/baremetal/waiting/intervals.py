@@ -11,7 +11,7 @@ import dataclasses
 import random
 
 SHORTEST_INTERVAL = 0.05
-"""Seconds between two polls, whatever was configured: never a busy loop."""
+"""At least so many seconds pass between two polls; no option makes a busy loop."""
 
 SHORTEST_TIMEOUT = 1.0
 """The shortest timeout of a poll, in seconds."""

@@ -6,7 +6,7 @@ One list serves all waiters whose nodes are in the same transitional provision s
 they are two or more; every other node is read by itself, also one that left such a state.
 A state that is crowded with nodes that have no waiter here is not listed either.
 
-Requests run in parallel, up to a limit, and each has a timeout of its own: one that hangs
+Requests run in parallel, up to a limit, and each has a separate timeout, so one that hangs
 delays no other.  While Ironic is down, a single request checks whether it is back.
 
 There are no threads and no sleep here, and one lock, the caller's: it guards the set of
@@ -106,17 +106,18 @@ class Poll:
 
     def take(self) -> PollRequest | None:
         """The next request; ``None``: none now.  The caller holds the lock, and sends without."""
-        now = self._clock()
-        if len(self._under_way) >= self._width or now < self._breaker.held_until:
+        current_time = self._clock()
+        if len(self._under_way) >= self._width or current_time < self._breaker.held_until:
             return None
-        if not (self._lists or self._gets) or now >= self._planned_at + self._intervals.together:
-            self._plan(now)
+        is_planned = self._lists or self._gets
+        if not is_planned or current_time >= self._planned_at + self._intervals.together:
+            self._plan(current_time)
         while self._lists or self._gets:
             queue = self._lists or self._gets
             request = queue.pop(next(iter(queue)))
             request.waiting = self._waiting
             if any(waiter in self.waiters for waiter in request.waiters()):
-                request.began = now
+                request.began = current_time
                 request.timeout = self._timeout(request)
                 self._under_way[request] = None
                 return request
@@ -215,44 +216,42 @@ class Poll:
     # -- what a look brought: with the lock held ------------------------------
 
     def _answered(self, request: PollRequest, nodes: list[Node]) -> Callable[[], None]:
-        now = self._clock()
+        current_time = self._clock()
         self._breaker.answered()
-        took = now - request.began
+        took = current_time - request.began
         self._usual[request.kind] = max(took, self._usual.get(request.kind, 0.0) * _REMEMBERED)
         if request.node is not None:
             node = nodes[0] if nodes else None
             self._saw(request, request.node, node)
             self._release(request, node)
         elif request.state is not None:
-            self._listed[request.state] = len(nodes), now
+            self._listed[request.state] = len(nodes), current_time
             # One that can't be read is asked for by itself.
-            found = [node for node in nodes if not node.malformed]
-            shown = {node.uuid: node for node in found if node.uuid in request.waiting}
-            left = self._left(request, shown)
-            for uuid, one in shown.items():
-                self._saw(request, uuid, one, served=len(shown))
-            if left and request.cohort is None:
+            readable = [node for node in nodes if not node.malformed]
+            shown = {node.uuid: node for node in readable if node.uuid in request.waiting}
+            departed = self._left(request, shown)
+            for uuid, shown_node in shown.items():
+                self._saw(request, uuid, shown_node, served=len(shown))
+            if departed and request.cohort is None:
                 self._hasten(request, shown)
-            self._release(request, left=left)
+            self._release(request, left=departed)
         recovered = self._breaker.has_logged and not any(w.failures for w in self.waiters)
         return self._breaker.log_recovery if recovered else lambda: None
 
     def _left(self, request: PollRequest, shown: Collection[str]) -> dict[str, None]:
         """The nodes that a list should have shown; they are in another state now."""
-        left: dict[str, None] = {}
+        departed: dict[str, None] = {}
         # Another request may have shown the node's new state.
-        former = None if request.cohort is not None else request.state
+        state = None if request.cohort is not None else request.state
         for uuid in request.expected:
-            waiters = [
-                waiter for waiter in request.waiting.get(uuid, ()) if waiter.state == former
-            ]
+            waiters = [waiter for waiter in request.waiting.get(uuid, ()) if waiter.state == state]
             if uuid not in shown and any(waiter in self.waiters for waiter in waiters):
-                left[uuid] = None
+                departed[uuid] = None
                 for waiter in waiters:
                     waiter.state = None
                     # Unless another list that is under way shows them sooner.
                     waiter.due = self._clock() + self._intervals.together
-        return left
+        return departed
 
     def _saw(self, request: PollRequest, uuid: str, node: Node | None, *, served: int = 1) -> None:
         queued = self._gets.pop(uuid, None)
@@ -289,10 +288,10 @@ class Poll:
         for waiter in (waiter for uuid in remaining for waiter in request.waiting[uuid]):
             if waiter.pace > 1 and not waiter.failures:
                 waiter.pace = 1
-                former = waiter.due
+                due = waiter.due
                 pause = self._intervals.pause(1, waiter.patience, served=len(remaining))
                 self._schedule(waiter, pause)
-                waiter.due = min(former, waiter.due)
+                waiter.due = min(due, waiter.due)
 
     def _failed(self, request: PollRequest, error: Exception) -> Callable[[], None]:
         """Schedule the waiters again, or end their waits if waiting can't help."""
@@ -383,11 +382,11 @@ class Poll:
             self._busy.difference_update(request.cohort.nodes)
 
     def _schedule(self, waiter: Waiter, pause: float) -> None:
-        now = self._clock()
-        waiter.due = now + pause
+        current_time = self._clock()
+        waiter.due = current_time + pause
         if waiter.deadline is None or waiter.due < waiter.deadline:
             return
         # The next poll would come too late: one shortly before the end instead.
-        remaining = waiter.deadline - now
+        remaining = waiter.deadline - current_time
         if remaining > _LAST_POLL or not (waiter.polls or waiter.failures):
             waiter.due = waiter.deadline - min(_LAST_POLL, remaining) / 2

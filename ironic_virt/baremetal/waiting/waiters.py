@@ -35,13 +35,13 @@ class Source(Protocol):
     """The part of the client that is used here."""
 
     def within(self, timeout: float) -> Source:
-        """See :meth:`IronicClient.within`."""
+        """Return a copy with a shorter timeout, in seconds."""
 
     def list_nodes(self, where: NodeFilter = ..., *, fields: Iterable[str] = ...) -> list[Node]:
-        """See :meth:`IronicClient.list_nodes`."""
+        """All nodes that match, with the fields that are named."""
 
     def get_node(self, uuid: str) -> Node:
-        """See :meth:`IronicClient.get_node`."""
+        """One node with all its fields."""
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -137,8 +137,8 @@ class PollRequest:
             within = source.within(self.timeout)
             if self.node is not None:
                 return [within.get_node(self.node)]
-            where = msgspec.structs.replace(node_filter(), provision_state=self.state)
-            return within.list_nodes(where, fields=FIELDS)
+            in_state = msgspec.structs.replace(node_filter(), provision_state=self.state)
+            return within.list_nodes(in_state, fields=FIELDS)
         except exceptions.NodeNotFound as exc:
             return [] if self.node is not None else exc
         except Exception as exc:

@@ -24,7 +24,7 @@ import math
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from oslo_log import log as logging
@@ -51,8 +51,8 @@ def _pause(condition: threading.Condition, seconds: float | None) -> None:
 class Watcher:
     """Waits for nodes on behalf of any number of threads.
 
-    :param client: sends the requests.  A failed one is repeated here, so a client
-        without retries of its own is best: while it retries, others wait.
+    :param client: sends the requests.  The watcher repeats a failed one, so a client without
+        retries is best: while it retries, others wait.
     :param node_filter: this service's nodes; lists are restricted to them, the read of
         a single node is not.
     :param interval: seconds: the unit of the pauses between two polls of a node, and
@@ -134,12 +134,27 @@ class Watcher:
             deadline=began + timeout if timeout else None,
             patience=patience,
         )
-        with self._while_waiting(instance):
-            try:
-                self._join(waiter)
-                return self._result(node_uuid, until, what, instance, abort, waiter, began)
-            finally:
-                self._leave(waiter)
+        with self._while_waiting(instance), self._joined(waiter):
+            while True:
+                if waiter.error is not None:
+                    raise exceptions.copy_of(waiter.error)
+                if self._stopped:
+                    raise exceptions.WaitCancelled(
+                        node_uuid, instance, f"waiting to {what} was given up: the service stops"
+                    )
+                if waiter.unread:
+                    with self._lock:
+                        node, waiter.unread = waiter.seen, False
+                    if (result := until(node)) is not None:
+                        return result
+                if abort is not None and (reason := abort()) is not None:
+                    raise exceptions.BuildAborted(node_uuid, instance, reason)
+                current_time = self._clock()
+                if waiter.deadline is not None and current_time >= waiter.deadline:
+                    raise exceptions.WaitTimeout(
+                        node_uuid, instance, what, current_time - began, _last_seen(waiter)
+                    )
+                self._sleep(waiter, current_time + self._interval if abort is not None else None)
 
     def stop(self) -> None:
         """End all waits, and every later one, with :class:`WaitCancelled`.
@@ -153,38 +168,16 @@ class Watcher:
 
     # -- in a caller's thread -------------------------------------------------
 
-    def _result(
-        self,
-        node_uuid: str,
-        until: Callable[[Node | None], T | None],
-        what: str,
-        instance: str | None,
-        abort: Callable[[], str | None] | None,
-        waiter: Waiter,
-        began: float,
-    ) -> T:
-        while True:
-            if waiter.error is not None:
-                raise exceptions.copy_of(waiter.error)
-            if self._stopped:
-                raise exceptions.WaitCancelled(
-                    node_uuid, instance, f"waiting to {what} was given up: the service stops"
-                )
-            if waiter.unread:
-                with self._lock:
-                    node, waiter.unread = waiter.seen, False
-                result = until(node)
-                if result is not None:
-                    return result
-            reason = abort() if abort is not None else None
-            if reason is not None:
-                raise exceptions.BuildAborted(node_uuid, instance, reason)
-            now = self._clock()
-            if waiter.deadline is not None and now >= waiter.deadline:
-                raise exceptions.WaitTimeout(
-                    node_uuid, instance, what, now - began, _last_seen(waiter)
-                )
-            self._sleep(waiter, now + self._interval if abort is not None else None)
+    @contextlib.contextmanager
+    def _joined(self, waiter: Waiter) -> Iterator[None]:
+        try:
+            self._join(waiter)
+            yield
+        finally:
+            with self._lock:
+                self._poll.waiters.pop(waiter, None)
+                if not self._poll.waiters:
+                    self._work.notify()
 
     def _join(self, waiter: Waiter) -> None:
         with self._lock:
@@ -197,12 +190,6 @@ class Watcher:
                 self._start_poller()
             else:
                 self._have_one_awake()
-
-    def _leave(self, waiter: Waiter) -> None:
-        with self._lock:
-            self._poll.waiters.pop(waiter, None)
-            if not self._poll.waiters:
-                self._work.notify()
 
     def _sleep(self, waiter: Waiter, ask_again: float | None) -> None:
         """Block until the node has changed, the wait ends, or ``ask_again``."""
@@ -245,7 +232,7 @@ class Watcher:
             try:
                 self._poll.land(request, self._poll.ask(request))
             except Exception as exc:
-                # A bug of ours: no waiter must wait for a poll that has stopped.
+                # Our bug: nobody must wait for a poll that has stopped.
                 LOG.exception("[unexpected-error] The watcher failed; all waits end")
                 self._poll.end_all(exc)
 

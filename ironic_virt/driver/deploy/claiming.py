@@ -9,7 +9,7 @@ from oslo_log import log as logging
 from ironic_virt import exceptions
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.patches import JsonPatch
-from ironic_virt.driver.claim import claim
+from ironic_virt.driver.claim import claim_patch
 from ironic_virt.driver.site import Site
 from ironic_virt.virt import InstanceLike
 
@@ -23,17 +23,17 @@ def claim_node(site: Site, node: Node, instance: InstanceLike, more: JsonPatch =
     :returns: the node as it is afterwards.
     """
 
-    def again() -> None:
-        now = site.access.fresh(node.uuid, instance.uuid)
-        if now.instance_uuid is None:
-            site.access.guard_free(now, instance)
+    def recheck() -> None:
+        current = site.nodes.read(node.uuid, instance.uuid)
+        if current.instance_uuid is None:
+            site.nodes.check_free(current, instance.uuid)
         else:
-            site.access.guard(now, instance)
+            site.nodes.check_carries(current, instance.uuid)
 
     try:
         # Ironic refuses this when another uuid is there: the claim is atomic.
-        patch = [*claim(node, instance.uuid, new_key=not more), *more]
-        return site.client.patch_node(node.uuid, patch, again=again)
+        patch = [*claim_patch(node, instance.uuid, new_key=not more), *more]
+        return site.client.rechecking(recheck).patch_node(node.uuid, patch)
     except exceptions.NodeNotFound as exc:
         raise exceptions.NodeNotAvailable(
             node.uuid, instance.uuid, exc.message, request_id=exc.request_id
@@ -41,12 +41,12 @@ def claim_node(site: Site, node: Node, instance: InstanceLike, more: JsonPatch =
     except exceptions.BodyRefused:
         raise
     except (exceptions.Conflict, exceptions.BadRequest) as exc:
-        now = site.access.fresh(node.uuid, instance.uuid)
-        if now.instance_uuid is not None and now.instance_uuid != instance.uuid:
-            raise exceptions.NodeTaken(node.uuid, instance.uuid, now.instance_uuid) from exc
-        if now.instance_uuid is not None and not more:
+        current = site.nodes.read(node.uuid, instance.uuid)
+        if current.instance_uuid is not None and current.instance_uuid != instance.uuid:
+            raise exceptions.NodeTaken(node.uuid, instance.uuid, current.instance_uuid) from exc
+        if current.instance_uuid is not None and not more:
             LOG.info("Node %s: the claim of instance %s came in late", node.uuid, instance.uuid)
-            return now
+            return current
         raise exceptions.NodeNotAvailable(
             node.uuid,
             instance.uuid,

@@ -18,9 +18,9 @@ from ironic_virt import exceptions, logs
 from ironic_virt.baremetal import states
 from ironic_virt.baremetal.node import Node
 from ironic_virt.driver import history
-from ironic_virt.driver.change import Change
 from ironic_virt.driver.deploy import outcome
 from ironic_virt.driver.deploy.teardown import TearDown
+from ironic_virt.driver.held import Held
 from ironic_virt.driver.hooks import Calls, Hooks
 from ironic_virt.driver.patience import Patience
 from ironic_virt.driver.protection import protect_node
@@ -52,28 +52,29 @@ class Completion:
         patience = Patience(self._site, instance, gives_up=False)
 
         def go_on() -> None:
-            node = patience.look()
-            self.stop_if_unwanted(node, instance)
-            if not _has_begun(node):
-                raise exceptions.DeployFailed(
-                    node.uuid, instance.uuid, "it was interrupted before the deployment had begun"
+            held = patience.look()
+            self.stop_if_unwanted(held)
+            if not _has_begun(held.node):
+                raise held.error(
+                    exceptions.DeployFailed, "it was interrupted before the deployment had begun"
                 )
-            self.take_up(node, instance)
+            self.take_up(held)
 
         self._see_through(go_on, instance, patience, has_volumes=has_volumes)
 
     def see_through(
-        self, act: Callable[[], None], instance: InstanceLike, *, has_volumes: bool
+        self, act: Callable[[], None], instance: InstanceLike, node: Node, *, has_volumes: bool
     ) -> None:
         """Deploy by ``act``, go on after what disturbs it, and undo it if it has failed.
 
         :param act: returns when the instance is active.
+        :param node: that the instance has.
         :param has_volumes: see :meth:`TearDown.tear_down`.
         :raises WaitCancelled: the service stops, or Ironic has not answered for as long as
             ``[ironic] deploy_timeout``; nothing is undone.
         """
         patience = Patience(self._site, instance, gives_up=True)
-        self._see_through(act, instance, patience, has_volumes=has_volumes)
+        self._see_through(act, instance, patience, has_volumes=has_volumes, node=node.uuid)
 
     def _see_through(
         self,
@@ -82,8 +83,9 @@ class Completion:
         patience: Patience,
         *,
         has_volumes: bool,
+        node: str | None = None,
     ) -> None:
-        with self._undone_if_failed(instance, has_volumes=has_volumes):
+        with self._undone_if_failed(instance, has_volumes=has_volumes, node=node):
             while True:
                 try:
                     return act()
@@ -106,34 +108,34 @@ class Completion:
             patience.pause(error)
         patience.begin()
         try:
-            node = patience.look()
+            held = patience.look()
         except exceptions.InstanceNotFound:
             raise error from None
-        if not _has_begun(node) or (lasts and not passes):
+        if not _has_begun(held.node) or (lasts and not passes):
             raise error
         LOG.warning(
             "[deploy-disturbed] Instance %s, node %s in %s: %s. Its deployment goes on",
-            *(instance.uuid, node.uuid, node.states, logs.said(error)),
+            *(instance.uuid, held.uuid, held.node.states, logs.error_text(error)),
             exc_info=None if isinstance(error, exceptions.IronicVirtError) else error,
         )
-        return lambda: self.take_up(node, instance)
+        return lambda: self.take_up(held)
 
     # -- wait -----------------------------------------------------------------
 
-    def take_up(self, node: Node, instance: InstanceLike) -> None:
+    def take_up(self, held: Held) -> None:
         """Return when the instance is active on a node that is being deployed, or was.
 
-        :param node: read just now, past the guard.
+        :param held: read just now.
         """
-        done = outcome.deployed(instance, node)
-        if done is None:
-            done = self.wait(node, instance, node.provision_state)
-        self.deployed(done, instance, self._hooks.of(instance, node))
+        node, hooks = held.node, self._hooks.of(held.instance, held.node)
+        if outcome.check_deployed(held.instance, node) is None:
+            node = self.wait(held, node.provision_state)
+        self.deployed(held, node, hooks)
 
-    def wait(self, node: Node, instance: InstanceLike, state: str | None) -> Node:
+    def wait(self, held: Held, state: str | None) -> Node:
         """The node when it is deployed."""
-        return Change(self._site, instance, node).wait(
-            lambda now: outcome.deployed(instance, now, node.uuid),
+        return held.wait(
+            lambda node: outcome.check_deployed(held.instance, node, held.uuid),
             "become active ([ironic] deploy_timeout)",
             self._site.conf.ironic.deploy_timeout,
             kind="deploy",
@@ -142,10 +144,11 @@ class Completion:
             step="deploying",
         )
 
-    def deployed(self, node: Node, instance: InstanceLike, hooks: Calls) -> None:
+    def deployed(self, held: Held, node: Node, hooks: Calls) -> None:
         """Note and protect a node that is deployed, and call the hooks of an active one."""
-        seen = self._site.access.note_seen(node, node.uuid) or node
-        outcome.deployed(instance, protect_node(self._site, seen, instance))
+        instance = held.instance
+        held.note(node)
+        outcome.check_deployed(instance, protect_node(self._site, held))
         if node.provision_state == states.ACTIVE:
             hooks.after_deploy()
         self._site.service.report_progress(instance, "active", node.provision_state or "")
@@ -158,20 +161,22 @@ class Completion:
             *(instance.uuid, node.uuid, node.provision_state, states.ACTIVE),
         )
 
-    def stop_if_unwanted(self, node: Node, instance: InstanceLike) -> None:
+    def stop_if_unwanted(self, held: Held) -> None:
         """Raise if the compute service does not want the instance any more.
 
         :raises BuildAborted: it does not.
         """
-        if reason := self._site.service.abort_reason(instance):
-            raise exceptions.BuildAborted(node.uuid, instance.uuid, reason)
+        if reason := self._site.service.abort_reason(held.instance):
+            raise held.error(exceptions.BuildAborted, reason)
 
     # -- the one undo path ----------------------------------------------------
 
     @contextlib.contextmanager
-    def _undone_if_failed(self, instance: InstanceLike, *, has_volumes: bool) -> Iterator[None]:
+    def _undone_if_failed(
+        self, instance: InstanceLike, *, has_volumes: bool, node: str | None
+    ) -> Iterator[None]:
         try:
-            with self._site.service.metrics.building():
+            with self._site.service.metrics.building(), self._with_reason(instance):
                 yield
         except exceptions.WaitCancelled:
             raise
@@ -180,27 +185,40 @@ class Completion:
                 LOG.error("[deploy-failed] Deploying instance %s failed: %s", instance.uuid, exc)
             if isinstance(exc, exceptions.NodeError):
                 # Undoing it may write more into it.
-                history.explain(self._site.client, exc)
-            self.undo_after(exc, instance, has_volumes=has_volumes)
+                history.explain_error(self._site.client, exc)
+            self.undo_after(exc, instance, has_volumes=has_volumes, node=node)
             raise
 
-    def undo(self, instance: InstanceLike, *, has_volumes: bool) -> None:
+    @contextlib.contextmanager
+    def _with_reason(self, instance: InstanceLike) -> Iterator[None]:
+        try:
+            yield
+        except outcome.ReasonErased as exc:
+            node = history.with_reason(self._site.client, exc.failed)
+            reason = "the deployment failed"
+            raise outcome.make_failure(node, instance, reason, node.last_error) from None
+
+    def undo_after(
+        self,
+        error: Exception,
+        instance: InstanceLike,
+        *,
+        has_volumes: bool,
+        node: str | None = None,
+    ) -> None:
         """Take off everything that carries the instance; harmless when nothing does.
 
-        :param has_volumes: see :meth:`TearDown.tear_down`.
+        :param error: what the caller raises, also if this fails.
+        :param has_volumes, node: see :meth:`TearDown.tear_down`.
         """
-        self._teardown.tear_down(instance, has_volumes=has_volumes)
-
-    def undo_after(self, error: Exception, instance: InstanceLike, *, has_volumes: bool) -> None:
-        """Undo; ``error`` is what the caller raises, also if undoing fails."""
         try:
-            self.undo(instance, has_volumes=has_volumes)
+            self._teardown.tear_down(instance, has_volumes=has_volumes, lost=node)
         except Exception as exc:
             LOG.error(
                 "[instance-left-on-node] Instance %s could not be taken off its node after the "
                 "failure: %s. Destroying the instance tries it again",
                 instance.uuid,
-                logs.said(exc),
+                logs.error_text(exc),
                 exc_info=not isinstance(exc, exceptions.IronicVirtError),
             )
             error.add_note(f"Undoing it failed too: {exc}")

@@ -2,16 +2,16 @@
 
 """The config drive of an instance, in the form in which Ironic takes it.
 
-That is JSON, of which the conductor makes an image when it deploys.  It has room for
-metadata, user data that is text, network data and vendor data.  For what it can't carry, for
-what is nested too deeply, and if ``[ironic] config_drive_form`` says so, an image is made here,
-with the same files; one that the service hands over is sent as it is.  So it is for nodes that
-Anaconda installs: Ironic 39.0.0 trips over the JSON form when it writes their kickstart file.
+Usually that is JSON, which the conductor turns into an image when it deploys.  JSON has room
+for metadata, user data that is text, network data and vendor data.  An image with the same files
+is made here if JSON can't carry the contents or they are nested too deeply, if ``[ironic]
+config_drive_form`` says so, and for nodes that Anaconda installs: Ironic 39.0.0 fails with the
+JSON form when it writes their kickstart file.  An image from the service is sent as it is.
 
-It is written to the node with the claim and the image, where Ironic finds it when it is
-told to deploy.  So a late request of a former instance can't deploy its own.  What is too
-large for that goes with the request to deploy; what is too large for that, too, is refused
-before Ironic is asked for anything.  Nothing of the contents is ever in an error or a log.
+The config drive is written to the node with the claim and the image, where Ironic finds it when
+it deploys.  So a late request of a former instance can't deploy its own.  One that is too large
+for that goes with the request to deploy; one that is too large for both is refused before
+Ironic is asked for anything.  No error and no log line holds any of the contents.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class ConfigDrives:
     def make(self, node: Node, request: DeployRequest, hooks: Calls) -> Form | None:
         """An instance's config drive as Ironic takes it; ``None`` if none is wanted.
 
-        :param node: the one that the instance has, read by a request of its own.
+        :param node: the instance's node, read by a separate request.
         :param hooks: for this deployment.
         :raises HookFailed: a hook does not want the deployment, or can't do its part.
         :raises ConfigDriveFailed: it can't be made.
@@ -127,7 +127,7 @@ class ConfigDrives:
         return form
 
     def _why_no_json(self, node: Node) -> str | None:
-        """Why an image is sent, whatever is in it; ``None`` if JSON may be."""
+        """Why an image is sent for any contents; ``None`` if JSON is possible."""
         if self._site.conf.ironic.config_drive_form == ISO:
             return "[ironic] config_drive_form is iso"
         if node.deploy_interface in _IMAGE_ONLY:
@@ -136,20 +136,20 @@ class ConfigDrives:
 
     def _with_networks(self, drive: ConfigDrive, node: str, request: DeployRequest) -> ConfigDrive:
         """A config drive whose network data has the addresses of the node's ports."""
-        said, network_info = drive.network_data, request.network_info
+        data, network_info = drive.network_data, request.network_info
         if drive.iso_gzip_base64 is not None:
             return drive
-        if not (network_info if said is None else said.get("links")):
+        if not (network_info if data is None else data.get("links")):
             # Nothing has an address.
             return drive
-        if said is not None and any(map(is_on_any_port, said["links"])):
+        if data is not None and any(map(is_on_any_port, data["links"])):
             try:
-                said = with_ports(said, self._network.free(node))
+                data = with_ports(data, self._network.free(node))
             except ValueError as exc:
                 raise exceptions.ConfigDriveFailed(node, request.instance.uuid, str(exc)) from exc
         links = self._network.links(node)
-        told = network_data(network_info, links) if said is None else with_links(said, links)
-        return dataclasses.replace(drive, network_data=told)
+        data = network_data(network_info, links) if data is None else with_links(data, links)
+        return dataclasses.replace(drive, network_data=data)
 
 
 def in_form(drive: ConfigDrive, instance: str, *, no_json: str | None = None) -> Form:
@@ -167,7 +167,7 @@ def in_form(drive: ConfigDrive, instance: str, *, no_json: str | None = None) ->
     LOG.info("The config drive of instance %s is sent as an image: %s", instance, why)
     if drive.make_iso is not None:
         return drive.make_iso(drive)
-    return iso_image.build(files(drive, instance))
+    return iso_image.pack_image(list_files(drive, instance))
 
 
 def why_no_json(drive: ConfigDrive) -> str | None:
@@ -175,8 +175,9 @@ def why_no_json(drive: ConfigDrive) -> str | None:
     if drive.files:
         return "it has injected files, which JSON has no room for"
     if isinstance(drive.user_data, bytes) and not _is_text(drive.user_data):
-        return "its user data is no text"
-    if any(_is_deeper(document, DEEPEST - 1) for document in _documents(drive)):
+        return "its user data is not text"
+    documents = (drive.meta_data, drive.network_data, drive.vendor_data)
+    if any(_is_deeper(document, DEEPEST - 1) for document in documents):
         return f"it has JSON that is nested more than {DEEPEST - 1} levels deep"
     return None
 
@@ -185,16 +186,16 @@ def json_form(drive: ConfigDrive) -> dict[str, Any]:
     """The JSON form; what is absent or empty is left out."""
     form: dict[str, Any] = {"meta_data": dict(drive.meta_data)}
     if drive.user_data:
-        told = drive.user_data
-        form["user_data"] = told.decode() if isinstance(told, bytes) else told
+        user_data = drive.user_data
+        form["user_data"] = user_data.decode() if isinstance(user_data, bytes) else user_data
     for key in ("network_data", "vendor_data"):
         if value := getattr(drive, key):
             form[key] = value
     return form
 
 
-def files(drive: ConfigDrive, instance: str) -> dict[str, bytes]:
-    """The files of which an image is made, by path: as Ironic's conductor lays them out.
+def list_files(drive: ConfigDrive, instance: str) -> dict[str, bytes]:
+    """The files of an image by path, laid out as Ironic's conductor does it.
 
     Injected files are added in OpenStack's form: ``files`` of the metadata says which
     file of ``openstack/content`` goes where.
@@ -205,22 +206,22 @@ def files(drive: ConfigDrive, instance: str) -> dict[str, bytes]:
             {"path": path, "content_path": f"/content/{number:04}"}
             for number, (path, _) in enumerate(drive.files)
         ]
-    told: dict[str, bytes] = {"meta_data.json": _as_json(meta_data)}
+    contents: dict[str, bytes] = {"meta_data.json": _as_json(meta_data)}
     if drive.user_data:
         data = drive.user_data
-        told["user_data"] = data if isinstance(data, bytes) else data.encode()
+        contents["user_data"] = data if isinstance(data, bytes) else data.encode()
     if drive.network_data:
-        told["network_data.json"] = _as_json(drive.network_data)
+        contents["network_data.json"] = _as_json(drive.network_data)
     if drive.vendor_data:
-        told["vendor_data2.json"] = _as_json(drive.vendor_data)
-    found = {
+        contents["vendor_data2.json"] = _as_json(drive.vendor_data)
+    by_path = {
         f"openstack/{version}/{name}": content
         for version in VERSIONS
-        for name, content in told.items()
+        for name, content in contents.items()
     }
     for number, (_, content) in enumerate(drive.files):
-        found[f"openstack/content/{number:04}"] = content
-    return found
+        by_path[f"openstack/content/{number:04}"] = content
+    return by_path
 
 
 # -- sizes --------------------------------------------------------------------
@@ -248,12 +249,12 @@ def image_size(form: Form) -> int:
     if isinstance(form, str):
         return _unpacked_size(form)
     drive = ConfigDrive(**form)
-    contents = files(drive, "")
+    contents = list_files(drive, "")
     return _OVERHEAD + sum(-(-len(content) // _SECTOR) * _SECTOR for content in contents.values())
 
 
 def _unpacked_size(packed: str) -> int:
-    """What a gzipped image in base64 holds; 0 of what is no such thing.
+    """The unpacked size of a gzipped image in base64; 0 for anything else.
 
     Counting stops above the limit, so that a small text can't make it last.
     """
@@ -304,36 +305,27 @@ def write_with(
             # The limit is smaller here; that of the request to deploy is another one.
             return write(changes), form
         if isinstance(form, str):
-            raise refused(exc, node, instance) from exc
-        return write_with(write, changes, as_image(form, instance), node, instance)
+            raise refusal_error(exc, node, instance) from exc
+        image = iso_image.pack_image(list_files(ConfigDrive(**form), instance))
+        return write_with(write, changes, image, node, instance)
 
 
-def as_image(form: Mapping[str, Any], instance: str) -> str:
-    """The image of a config drive in the JSON form."""
-    return iso_image.build(files(ConfigDrive(**form), instance))
-
-
-def refused(
+def refusal_error(
     error: exceptions.BodyRefused, node: str, instance: str
 ) -> exceptions.ConfigDriveFailed:
     """The error for a request with a config drive that Ironic did not take."""
     if error.status == _TOO_LARGE:
-        what, remedy = "too large", "its limit is [api] max_json_body_size_provision, or a proxy's"
+        defect = "too large"
+        remedy = "its limit is [api] max_json_body_size_provision, or a proxy's"
     else:
-        what, remedy = (
-            "nested too deeply",
-            "[ironic] config_drive_form = iso sends an image instead",
-        )
+        defect = "nested too deeply"
+        remedy = "[ironic] config_drive_form = iso sends an image instead"
     return exceptions.ConfigDriveFailed(
         node,
         instance,
-        f"Ironic refuses the config drive as {what}: {error.message} ({remedy})",
+        f"Ironic refuses the config drive as {defect}: {error.message} ({remedy})",
         request_id=error.request_id,
     )
-
-
-def _documents(drive: ConfigDrive) -> tuple[object, ...]:
-    return drive.meta_data, drive.network_data, drive.vendor_data
 
 
 def _is_deeper(value: object, levels: int) -> bool:

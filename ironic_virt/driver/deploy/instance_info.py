@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What Ironic is told about a deployment: pure functions of what was asked for.
+"""A node's ``instance_info`` for a deployment, computed from the request by pure functions.
 
 The keys are those that Ironic reads, and those that Nova's driver has written
 for operators' tools, with the same forms (sizes as text).
 
-An operator may have written others to the node's ``instance_info``, and those stay.  So
-the names of ours are written there, too (:data:`KEYS`).  Ironic itself clears all of it
-when it tears a node down (39.0.0).
+An operator may have written other keys to the node's ``instance_info``, and those stay.  So the
+names of our keys are written there, too (:data:`KEYS`).  Ironic itself clears them all when it
+tears a node down (39.0.0).
 """
 
 from __future__ import annotations
@@ -28,6 +28,9 @@ from ironic_virt.virt import DeployRequest, FlavorLike, ImageLike, Properties
 # The texts of Ironic 39.0.0's exceptions that blame the image: InvalidImage and
 # its kinds, ImageUnacceptable, ImageNotFound, InvalidImageRef, ImageRefValidationFailed.
 # A failed download is not among them: another conductor may have a better network.
+# From "Image failed" on they are those of ironic-python-agent 13.0.0.  A failed write is the
+# image's fault only if that could not be read, and a failed boot loader only if there is none
+# in it: either may be the disk's, or the firmware's.
 _IMAGE_FAULTS = re.compile(
     r"\bInvalidImage"
     r"|The requested image\b"
@@ -37,6 +40,15 @@ _IMAGE_FAULTS = re.compile(
     r"|Invalid image href"
     r"|Validation of image href (?P<href>\S+) failed"
     r"|Not authorized for image"
+    r"|Image failed to verify against checksum"
+    r"|(Checksum file does not contain name|Invalid checksum file|Empty checksum file)"
+    r"|Received status code 4(04|10) from \S+, expected 200"
+    r"|Security: (Unable to safety check image|Image (matched|failed)|Detected image format"
+    r"|Expected format)"
+    r"|Writing image to device \S+ failed .*qemu-img: Could not open '(?!/dev/)"
+    r"|Failed to install a bootloader.*(chroot: failed to run command"
+    r"|grub2?-install: (command )?not found)",
+    re.DOTALL,
 )
 
 
@@ -81,7 +93,7 @@ _FORMER_SIGN = "flavor_name"
 # Of what Ironic takes as a step of a path.
 _NAME = re.compile(r"[\w-]+")
 
-# Of a surrogate pair, a half is no character in any database.
+# No database stores half a surrogate pair, and some can't store what needs a whole one.
 _NOT_STORABLE = re.compile("[\x00\ud800-\udfff\U00010000-\U0010ffff]")
 _LONGEST_NAME = 255
 
@@ -96,20 +108,20 @@ def is_ramdisk(properties: Properties) -> bool:
     return str(properties.get("ironic_ramdisk_deploy") or "").strip().lower() in _YES
 
 
-def is_image_fault(message: str | None, told: Mapping[str, Any] | None = None) -> bool:
+def is_image_fault(message: str | None, info: Mapping[str, Any] | None = None) -> bool:
     """Whether Ironic's message blames the image, so that no node would do better.
 
-    :param told: the node's ``instance_info``.  A URL that is not in it is of the node's
-        or of Ironic's own, as its deploy ramdisk is, and another node may have others.
+    :param info: the node's ``instance_info``.  A URL that is not in it belongs to the node or to
+        Ironic, such as the deploy ramdisk's, and may differ on another node.
     """
-    found = _IMAGE_FAULTS.search(message or "")
-    if found is None:
+    fault = _IMAGE_FAULTS.search(message or "")
+    if fault is None:
         return False
-    href = found["href"]
-    return told is None or href is None or "://" not in href or href in told.values()
+    href = fault["href"]
+    return info is None or href is None or "://" not in href or href in info.values()
 
 
-def wanted(request: DeployRequest, node: Node, more: Mapping[str, str]) -> dict[str, Any]:
+def make_info(request: DeployRequest, node: Node, more: Mapping[str, str]) -> dict[str, Any]:
     """The node's ``instance_info`` for a deployment.
 
     :param more: further keys from the compute service, as text.
@@ -160,12 +172,12 @@ def _storable(name: str) -> str:
     return _NOT_STORABLE.sub("?", name)[:_LONGEST_NAME]
 
 
-def named(info: Mapping[str, Any]) -> dict[str, Any]:
+def name_keys(info: Mapping[str, Any]) -> dict[str, Any]:
     """What is to be written for an instance, with the names of its keys."""
     return {**info, KEYS: sorted(info)}
 
 
-def ours(info: Mapping[str, Any]) -> frozenset[str]:
+def own_names(info: Mapping[str, Any]) -> frozenset[str]:
     """The keys of a node's ``instance_info`` that were written for an instance.
 
     With ours go those in which Ironic has noted the image, or the next one would get them.
@@ -173,8 +185,8 @@ def ours(info: Mapping[str, Any]) -> frozenset[str]:
     names = info.get(KEYS)
     certain = _NEVER_AN_OPERATORS.union(filter(_is_claim, info)).intersection(info)
     if isinstance(names, list):
-        written = certain | FOUND_BY_IRONIC
-        return written.union(filter(_is_text, names)).intersection(info)
+        written = {name for name in names if isinstance(name, str)}
+        return (certain | FOUND_BY_IRONIC | written).intersection(info)
     if _FORMER_SIGN in info:
         return frozenset(info)
     return certain
@@ -184,11 +196,7 @@ def _is_claim(key: str) -> bool:
     return key.startswith(KEY_PREFIX)
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-def patch(
+def make_patch(
     former: Mapping[str, Any], wanted: Mapping[str, Any], *, drops: frozenset[str] = frozenset()
 ) -> list[dict[str, Any]]:
     """From one ``instance_info`` to another.
@@ -222,27 +230,27 @@ def patch(
     return changes
 
 
-def configure(
+def configure_patch(
     former: Mapping[str, Any], wanted: Mapping[str, Any], instance: str
 ) -> list[dict[str, Any]]:
     """The patch that makes a node ready for a deployment; what an operator has written stays.
 
     :param instance: its uuid; the key that is its own is written with the claim.
     """
-    gone = ours(former)
+    gone = own_names(former)
     kept = {key: value for key, value in former.items() if key not in gone}
     others = {*filter(_is_claim, former)}.difference(own_keys(former, instance))
     drops = (_NEVER_AN_OPERATORS | others) - wanted.keys()
-    return patch(former, {**kept, **wanted}, drops=drops)
+    return make_patch(former, {**kept, **wanted}, drops=drops)
 
 
-def release(info: Mapping[str, Any], instance: str) -> list[dict[str, Any]]:
+def release_patch(info: Mapping[str, Any], instance: str) -> list[dict[str, Any]]:
     """The patch that takes off what was written for an instance.
 
     :param instance: its uuid; the key that is its own goes first: see :mod:`.driver.claim`.
     """
     first = remove_key(info, instance)
-    gone = ours(info)
+    gone = own_names(info)
     if gone == info.keys():
         return [*first, {"op": "add", "path": "/instance_info", "value": {}}]
     return first + [
@@ -289,8 +297,8 @@ def _image(image: ImageLike) -> dict[str, Any]:
 def _parts_lacking(image: ImageLike, node: Node) -> str:
     """The properties that an image by URL lacks for the node's deploy interface.
 
-    Of an image in Glance Ironic itself looks for them when it is told to deploy.  Of a URL
-    Ironic 39.0.0 notices late, and then can't even tear the node down.
+    For an image in Glance, Ironic itself finds them when it deploys.  For a URL, Ironic 39.0.0
+    notices late that they are missing, and then can't even tear the node down.
     """
     url = image.id or ""
     if node.deploy_interface != "anaconda" or "://" not in url:
@@ -304,18 +312,18 @@ def _parts_lacking(image: ImageLike, node: Node) -> str:
 def required_capabilities(flavor: FlavorLike, node: Node) -> dict[str, str]:
     """The ``capabilities:`` extra specs of a flavor, without the prefix.
 
-    Ironic takes values and knows no operators: where the flavor has one (``<in> uefi``), it is
-    told the node's own value.
+    Ironic takes values and knows no operators: where the flavor has one (``<in> uefi``), it
+    gets the node's own value.
     """
     own = dict(node.properties.capabilities)
-    wanted = {
+    capabilities = {
         key.removeprefix("capabilities:"): value
         for key, value in flavor.extra_specs.items()
         if key.startswith("capabilities:")
     }
     return {
         name: value if requirements.is_text(value) else own[name]
-        for name, value in wanted.items()
+        for name, value in capabilities.items()
         if requirements.is_text(value) or name in own
     }
 

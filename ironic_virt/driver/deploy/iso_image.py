@@ -20,7 +20,7 @@ from pathlib import PurePosixPath
 LABEL = "config-2"
 """What cloud-init and its like look for."""
 
-# Interchange level 3 of ISO 9660: 31 characters, of which a version is two.
+# Interchange level 3 of ISO 9660: 31 characters, two of them for a version.
 _LEVEL = 3
 _LONGEST = 24
 _ROCK_RIDGE = "1.09"
@@ -33,22 +33,22 @@ class NotMade(Exception):
     """There is no image; the text says why, and has nothing of its contents."""
 
 
-def build(files: Mapping[str, bytes]) -> str:
+def pack_image(files: Mapping[str, bytes]) -> str:
     """Return an image of files, gzipped, in base64.
 
     :param files: contents by path, without a leading slash.
     :raises NotMade: a path leads out of the image, or has no place in one.
     """
-    packed = gzip.compress(image(files), mtime=0)
+    packed = gzip.compress(make_image(files), mtime=0)
     return base64.b64encode(packed).decode("ascii")
 
 
-def image(files: Mapping[str, bytes]) -> bytes:
+def make_image(files: Mapping[str, bytes]) -> bytes:
     """Return an image of files as it is.
 
     :raises NotMade: a path leads out of the image, or has no place in one.
     """
-    # Few servers have an image of their own; those that have none need not load this.
+    # Imported here because few servers need an image that the driver makes.
     import pycdlib
     from pycdlib.pycdlibexception import PyCdlibException
 
@@ -102,10 +102,10 @@ class _Names:
         """Return a path's narrow form; its parent has been added before."""
         base = self._narrow[path.parent] + "/"
         plain = re.sub(r"[^A-Z0-9_]", "_", path.name.upper())[:_LONGEST]
-        found, number = base + plain, 0
-        while found in self._taken:
+        candidate, number = base + plain, 0
+        while candidate in self._taken:
             number += 1
-            found = f"{base}{plain}_{number}"
-        self._taken.add(found)
-        self._narrow[path] = found
-        return found
+            candidate = f"{base}{plain}_{number}"
+        self._taken.add(candidate)
+        self._narrow[path] = candidate
+        return candidate

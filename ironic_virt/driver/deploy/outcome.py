@@ -14,11 +14,25 @@ from ironic_virt.driver.deploy import instance_info
 from ironic_virt.virt import InstanceLike
 
 
-def deployed(instance: InstanceLike, node: Node | None, uuid: str | None = None) -> Node | None:
+class ReasonErased(exceptions.DeployFailed):
+    """The deployment failed, and the node does not say why: see :func:`.history.with_reason`.
+
+    :ivar failed: the node.
+    """
+
+    def __init__(self, node: Node, instance: InstanceLike) -> None:
+        super().__init__(node.uuid, instance.uuid, f"the deployment failed: {node.why}")
+        self.failed = node
+
+
+def check_deployed(
+    instance: InstanceLike, node: Node | None, uuid: str | None = None
+) -> Node | None:
     """The node when it is deployed, ``None`` while it is on its way.
 
     :param node: as it was just seen; ``None``: Ironic has no such node.
     :param uuid: of the node, if it may be gone.
+    :raises ReasonErased: it has failed, and the reason is to be looked for.
     :raises NodeError: it will never be, with this instance.
     """
     if node is None:
@@ -40,7 +54,9 @@ def deployed(instance: InstanceLike, node: Node | None, uuid: str | None = None)
     if state in (states.DEPLOY_FAILED, states.ERROR):
         if node.owes_reason:
             return None
-        raise failure(node, instance, "the deployment failed", node.last_error)
+        if node.has_lost_reason:
+            raise ReasonErased(node, instance)
+        raise make_failure(node, instance, "the deployment failed", node.last_error)
     if state in states.DEPLOY_IN_PROGRESS or state not in (None, *states.ALL):
         # A state that is newer than our table may well lead to active.
         return None
@@ -53,7 +69,7 @@ def deployed(instance: InstanceLike, node: Node | None, uuid: str | None = None)
     )
 
 
-def failure(
+def make_failure(
     node: Node,
     instance: InstanceLike,
     what: str,

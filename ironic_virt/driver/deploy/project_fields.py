@@ -30,20 +30,20 @@ def set_here(node: Node) -> str | None:
     return node.lessee if lessee and lessee == node.lessee else None
 
 
-def claim(node: Node, instance: InstanceLike, names: Collection[str]) -> dict[str, Any]:
+def claim_fields(node: Node, instance: InstanceLike, names: Collection[str]) -> dict[str, Any]:
     """What to write to a node that an instance gets, by the path of the field.
 
     :param names: the value of the option.
     :returns: empty if all is as it should be, or belongs to somebody else.
     """
-    former = set_here(node)
-    if node.lessee is not None and former is None:
+    own_lessee = set_here(node)
+    if node.lessee is not None and own_lessee is None:
         return {}
     project = (instance.project_id or None) if _LESSEE in names else None
     changes: dict[str, Any] = {}
     if node.lessee != project:
         changes[_LESSEE] = project
-    if project != former:
+    if project != own_lessee:
         changes[_PATH] = {_LESSEE: project} if project else {}
     return changes
 
@@ -54,7 +54,7 @@ def is_left_alone(node: Node, instance: InstanceLike, names: Collection[str]) ->
     return _LESSEE in names and others
 
 
-def release(node: Node) -> list[dict[str, Any]]:
+def release_patch(node: Node) -> list[dict[str, Any]]:
     """The patch that takes back what was set here."""
     changes = [{"op": "remove", "path": f"/{_LESSEE}"}] if set_here(node) else []
     if MARK in (node.extra or {}):

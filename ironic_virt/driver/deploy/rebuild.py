@@ -21,11 +21,12 @@ from ironic_virt import exceptions
 from ironic_virt.baremetal import states
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.patches import JsonPatch
-from ironic_virt.driver.change import Change, has_moved
-from ironic_virt.driver.deploy import config_drive, rebuild_info, steps
+from ironic_virt.driver import history
+from ironic_virt.driver.deploy import config_drive, outcome, rebuild_info, steps
 from ironic_virt.driver.deploy.config_drive import ConfigDrives
+from ironic_virt.driver.held import Held, has_moved
 from ironic_virt.driver.hooks import Hooks
-from ironic_virt.driver.protection import protect_node, unprotect
+from ironic_virt.driver.protection import protect_node, unprotect_patch
 from ironic_virt.driver.site import Site
 from ironic_virt.exceptions import Disk
 from ironic_virt.virt import DeployRequest
@@ -100,15 +101,18 @@ class _Attempt:
         if not (marked and rebuild_info.has_begun(node)):
             if reason := rebuild_info.why_not(node):
                 raise self._failure(reason)
-            self._steps = self._wanted_steps()
+            try:
+                self._steps = steps.read_steps(instance.flavor)
+            except exceptions.InvalidExtraSpec as exc:
+                raise self._failure(str(exc)) from exc
             were_called = hooks.before_deploy()
             drive = self._drives.make(node, request, hooks)
             if drive is not None or were_called:
                 # That takes its time, and what comes now writes to the node.
-                node = self._change.look()
+                node = self._held.refresh()
                 if reason := rebuild_info.why_not(node):
                     raise self._failure(reason)
-            info = rebuild_info.wanted(
+            info = rebuild_info.make_info(
                 request, node, self._site.service.deploy_metadata(instance, request.network_info)
             )
             if request.preserve_ephemeral and info.get("image_type") == "whole-disk":
@@ -117,41 +121,38 @@ class _Attempt:
                     "preserved; use a partition image"
                 )
             self._begin(info, drive)
-        done = self._wait(self._rebuilt)
-        self._rebuilt(protect_node(self._site, self._change.note(done) or done, instance))
+        try:
+            rebuilt = self._wait(self._rebuilt)
+        except outcome.ReasonErased as exc:
+            raise self._failed(history.with_reason(self._site.client, exc.failed)) from None
+        self._held.note(rebuilt)
+        self._rebuilt(protect_node(self._site, self._held))
         self.disk = Disk.REWRITTEN
         hooks.after_deploy()
-        self._site.service.report_progress(instance, "active", done.provision_state or "")
+        self._site.service.report_progress(instance, "active", rebuilt.provision_state or "")
         LOG.info("Instance %s is rebuilt on node %s", instance.uuid, node.uuid)
 
     def _found(self) -> Node:
         """The node that carries the instance, fresh and past the guard."""
-        node = self._site.access.of_instance(self._instance)
+        node = self._site.nodes.read_carrier(self._instance)
         self._uuid = node.uuid
         if rebuild_info.is_marked(node, self._wish) and rebuild_info.has_begun(node):
             # Also if Ironic has finished since: what it says counts from here on.
             self.disk = Disk.UNKNOWN
-        self._site.access.guard(node, self._instance)
-        self._change = Change(self._site, self._instance, node)
+        self._held = Held(self._site, self._instance, node)
         return node
 
     # -- configure and request ------------------------------------------------
 
-    def _wanted_steps(self) -> list[dict[str, Any]]:
-        try:
-            return steps.wanted(self._instance.flavor)
-        except exceptions.InvalidExtraSpec as exc:
-            raise self._failure(str(exc)) from exc
-
     def _begin(self, info: Mapping[str, Any], drive: config_drive.Form | None) -> None:
-        node, service = self._change.node, self._site.service
+        node, service = self._held.node, self._site.service
         state = node.provision_state or states.AVAILABLE
         service.report_progress(self._instance, "configuring", state)
-        former = node.instance_info or {}
-        changes = rebuild_info.configure(former, info, with_drive=drive is not None)
-        rest = self._write([*changes, *unprotect(node)], drive)
+        info_before = node.instance_info or {}
+        changes = rebuild_info.configure_patch(info_before, info, with_drive=drive is not None)
+        rest = self._write([*changes, *unprotect_patch(node)], drive)
         if reason := service.abort_reason(self._instance):
-            self._put_back(self._change.node, former)
+            self._put_back(self._held.node, info_before)
             raise exceptions.BuildAborted(node.uuid, self._instance.uuid, reason)
         service.report_progress(self._instance, "rebuilding", state)
         try:
@@ -161,7 +162,7 @@ class _Attempt:
                 exc, info, preserve_ephemeral=self._request.preserve_ephemeral
             )
             if kind is None or not self._is_as_before():
-                self._refused(exc, former, rest)
+                self._refused(exc, info_before, rest)
                 return
             LOG.warning(
                 "[image-kind-unknown] Node %s: Ironic could not find out what kind of image %s "
@@ -172,58 +173,53 @@ class _Attempt:
             try:
                 self._ask(rest)
             except exceptions.IronicError as again:
-                self._refused(again, former, rest)
+                self._refused(again, info_before, rest)
 
     def _write(
         self, changes: JsonPatch, drive: config_drive.Form | None = None
     ) -> config_drive.Form | None:
         """Write to the node; see :func:`config_drive.write_with`."""
-        uuid = self._change.node.uuid
-        configured, rest = config_drive.write_with(
-            self._change.patch, changes, drive, uuid, self._instance.uuid
+        _, rest = config_drive.write_with(
+            self._held.patch, changes, drive, self._held.uuid, self._instance.uuid
         )
-        self._site.access.guard(configured, self._instance)
-        self._change.node = configured
         return rest
 
     def _ask(self, drive: config_drive.Form | None) -> None:
         """Ask for the rebuild of a node that was read just now."""
         self.disk = Disk.UNKNOWN
-        self._change.ask(states.VERB_REBUILD, configdrive=drive, deploy_steps=self._steps)
-        LOG.info(
-            "Node %s is being rebuilt for instance %s", self._change.node.uuid, self._instance.uuid
-        )
+        self._held.ask(states.VERB_REBUILD, configdrive=drive, deploy_steps=self._steps)
+        LOG.info("Node %s is being rebuilt for instance %s", self._held.uuid, self._instance.uuid)
 
     def _is_as_before(self) -> bool:
-        """Whether Ironic has certainly not begun with the node; any doubt is ``False``."""
+        """Whether Ironic has certainly not begun with the node; ``False`` if in doubt."""
         try:
-            now = self._site.client.get_node(self._change.node.uuid)
+            node = self._site.client.get_node(self._held.uuid)
         except exceptions.IronicError:
             return False
-        return not has_moved(self._change.node, now)
+        return not has_moved(self._held.node, node)
 
     def _refused(
         self,
         error: exceptions.IronicError,
-        former: Mapping[str, Any],
+        info_before: Mapping[str, Any],
         rest: config_drive.Form | None,
     ) -> None:
         """Go on if Ironic has begun all the same; else see what is on the disk, and tell it.
 
         :param rest: what was sent with the request, which another one may not have had.
         """
-        node = self._change.node
+        node = self._held.node
         try:
-            now = self._site.client.get_node(node.uuid)
+            current = self._site.client.get_node(node.uuid)
         except exceptions.IronicError:
             raise error from None
-        if has_moved(node, now) and (rest is not None or self._steps):
+        if has_moved(node, current) and (rest is not None or self._steps):
             raise error
-        if has_moved(node, now):
+        if has_moved(node, current):
             LOG.info("Node %s is being rebuilt although Ironic said: %s", node.uuid, error)
             return
         self.disk = Disk.UNTOUCHED
-        self._put_back(now, former)
+        self._put_back(current, info_before)
         if reason := rebuild_info.why_no_iso(error, node.instance_info or {}):
             raise self._failure(reason, request_id=error.request_id) from error
         raise error
@@ -231,10 +227,10 @@ class _Attempt:
     def _put_back(self, node: Node, former: Mapping[str, Any]) -> None:
         """Have the node say again what is really on it."""
         try:
-            self._change.look()
+            self._held.refresh()
             if changes := rebuild_info.put_back(node.instance_info or {}, former):
-                self._change.node = self._change.patch(changes)
-            protect_node(self._site, self._change.node, self._instance)
+                self._held.patch(changes)
+            protect_node(self._site, self._held)
         except (exceptions.IronicError, exceptions.NodeError) as exc:
             LOG.warning(
                 "[node-keeps-data] Node %s: its instance_info tells of the image of a rebuild "
@@ -245,7 +241,7 @@ class _Attempt:
     # -- wait -----------------------------------------------------------------
 
     def _wait(self, until: Callable[[Node | None], Node | None]) -> Node:
-        return self._change.wait(
+        return self._held.wait(
             until,
             "be rebuilt ([ironic] deploy_timeout)",
             self._site.conf.ironic.deploy_timeout,
@@ -275,8 +271,9 @@ class _Attempt:
         if state in (states.DEPLOY_FAILED, states.ERROR):
             if node.owes_reason:
                 return None
-            self.disk = rebuild_info.disk_after(node.last_error)
-            raise self._failure(node.why, last_error=node.last_error)
+            if node.has_lost_reason:
+                raise outcome.ReasonErased(node, self._instance)
+            raise self._failed(node)
         if state in states.DEPLOY_IN_PROGRESS or state not in (None, *states.ALL):
             # A state that is newer than our table may well lead to active.
             return None
@@ -287,6 +284,10 @@ class _Attempt:
         )
 
     # -- errors ---------------------------------------------------------------
+
+    def _failed(self, node: Node) -> exceptions.RebuildFailed:
+        self.disk = rebuild_info.disk_after(node.last_error)
+        return self._failure(node.why, last_error=node.last_error)
 
     def _failure(self, reason: str, **more: Any) -> exceptions.RebuildFailed:
         return exceptions.RebuildFailed(self._uuid, self._instance.uuid, reason, self.disk, **more)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What Ironic is told about a rebuild, and what it says of one: pure functions.
+"""What is written to a node for a rebuild, and how its progress is read: pure functions.
 
 A rebuild that has ended looks like one that never began.  So a mark is written with the
 image: the id of the request, the state of the node, and since when it is in that state.
@@ -40,29 +40,29 @@ _AFTER_WRITING = re.compile(
 _UNKNOWN_TYPE = re.compile(r"\bauto_lessee\b")
 
 
-def wanted(request: DeployRequest, node: Node, more: Mapping[str, str]) -> dict[str, Any]:
+def make_info(request: DeployRequest, node: Node, more: Mapping[str, str]) -> dict[str, Any]:
     """The node's ``instance_info`` for a rebuild: that of a deployment, and a mark.
 
     :param node: as it is now.
     :param more: further keys from the compute service, as text.
     """
-    info = instance_info.wanted(request, node, more)
+    info = instance_info.make_info(request, node, more)
     if request.preserve_ephemeral:
         info["preserve_ephemeral"] = "True"
-    former = node.instance_info or {}
+    present = node.instance_info or {}
     source = info.get("image_source")
-    if source and former.get("image_source") == source and former.get("image_type"):
+    if source and present.get("image_source") == source and present.get("image_type"):
         # Found out by Ironic for the same image, or said by an operator.
-        info.setdefault("image_type", former["image_type"])
+        info.setdefault("image_type", present["image_type"])
     info[MARK] = {
         "wish": request.request_id,
         "provision_state": node.provision_state,
         "provision_updated_at": node.provision_updated_at,
     }
-    return instance_info.named(info)
+    return instance_info.name_keys(info)
 
 
-def configure(
+def configure_patch(
     former: Mapping[str, Any], wanted: Mapping[str, Any], *, with_drive: bool
 ) -> list[dict[str, Any]]:
     """The patch that makes a node ready for a rebuild; what an operator has written stays.
@@ -70,10 +70,10 @@ def configure(
     :param with_drive: a config drive comes with the request.  If none does, that of
         the former deployment goes, or Ironic would put it on again.
     """
-    gone = instance_info.ours(former) | instance_info.FOUND_BY_IRONIC
+    gone = instance_info.own_names(former) | instance_info.FOUND_BY_IRONIC
     kept = {key: value for key, value in former.items() if key not in gone}
     drops = frozenset() if with_drive else _CONFIG_DRIVE
-    return instance_info.patch(former, {**kept, **wanted}, drops=drops)
+    return instance_info.make_patch(former, {**kept, **wanted}, drops=drops)
 
 
 def put_back(info: Mapping[str, Any], former: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -83,7 +83,7 @@ def put_back(info: Mapping[str, Any], former: Mapping[str, Any]) -> list[dict[st
     the next rebuild writes its own.
     """
     known = {key: value for key, value in former.items() if value != HIDDEN}
-    return instance_info.patch(info, known, drops=_CONFIG_DRIVE - former.keys())
+    return instance_info.make_patch(info, known, drops=_CONFIG_DRIVE - former.keys())
 
 
 def is_marked(node: Node, wish: str | None) -> bool:

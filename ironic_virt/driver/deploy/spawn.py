@@ -21,12 +21,12 @@ from ironic_virt import exceptions
 from ironic_virt.baremetal import states
 from ironic_virt.baremetal.node import Node
 from ironic_virt.driver import resources
-from ironic_virt.driver.change import Change
 from ironic_virt.driver.deploy import config_drive, instance_info, outcome, project_fields, steps
 from ironic_virt.driver.deploy.claiming import claim_node
 from ironic_virt.driver.deploy.completion import Completion
 from ironic_virt.driver.deploy.config_drive import ConfigDrives
 from ironic_virt.driver.groups import Groups
+from ironic_virt.driver.held import REFUSALS, Held
 from ironic_virt.driver.hooks import Calls, Hooks
 from ironic_virt.driver.network import Network
 from ironic_virt.driver.pools.reservation import Reservation
@@ -79,35 +79,28 @@ class Spawn:
         :raises InvalidExtraSpec: the flavor asks for deploy steps that no Ironic would
             take; nothing was changed.
         """
-        steps.wanted(instance.flavor)
+        steps.read_steps(instance.flavor)
         if self._site.by_ironic:
             return self._reservation.reserve(instance, image)
         if not instance.node:
             raise exceptions.NodeNotGiven(
                 None, instance.uuid, "no node was chosen for the server; schedule it first"
             )
-        node = self._site.access.fresh(instance.node, instance.uuid)
+        node = self._site.nodes.read(instance.node, instance.uuid)
         if node.instance_uuid == instance.uuid:
-            self._site.access.guard(node, instance)
+            self._site.nodes.check_carries(node, instance.uuid)
             return node
         with self._site.service.metrics.step("reserving"), self._groups.turn(instance) as grouped:
-            reserve = self._reserve_in_group if grouped else self._reserve
-            return reserve(node, instance)
+            return self._reserve(node, instance, grouped)
 
-    def _reserve_in_group(self, node: Node, instance: InstanceLike) -> Node:
-        # Nova's scheduler has looked as well, but others may have been as quick.
-        if reason := self._groups.why_not(instance, node):
-            raise exceptions.NodeNotAvailable(node.uuid, instance.uuid, reason)
-        return self._reserve(node, instance)
-
-    def _reserve(self, node: Node, instance: InstanceLike) -> Node:
-        self._site.access.guard_free(node, instance)
+    def _reserve(self, node: Node, instance: InstanceLike, grouped: bool) -> Node:
+        self._site.nodes.check_free(node, instance.uuid)
         if reason := resources.why_not_free(node):
             raise exceptions.NodeNotAvailable(node.uuid, instance.uuid, reason)
         self._site.service.report_progress(instance, "reserving", node.provision_state or "")
         try:
             reserved = claim_node(self._site, node, instance)
-            self._site.access.note(reserved)
+            self._site.nodes.note(reserved)
         except exceptions.NodeError:
             # It was refused.
             raise
@@ -115,13 +108,21 @@ class Spawn:
             # No knowing whether the claim went through: leave nothing behind.
             self._completion.undo_after(exc, instance, has_volumes=False)
             raise
-        if reason := resources.why_not_deployable(reserved):
-            # It changed between our look and our claim.
-            error = exceptions.NodeNotAvailable(node.uuid, instance.uuid, reason)
-            self._completion.undo_after(error, instance, has_volumes=False)
-            raise error
+        try:
+            self._check(reserved, instance, grouped)
+        except Exception as exc:
+            self._completion.undo_after(exc, instance, has_volumes=False)
+            raise
         LOG.info("Node %s is reserved for instance %s", node.uuid, instance.uuid)
         return reserved
+
+    def _check(self, node: Node, instance: InstanceLike, grouped: bool) -> None:
+        """Look again: what others do meanwhile, Nova's scheduler has not seen."""
+        reason = resources.why_not_deployable(node)
+        if reason is None and grouped:
+            reason = self._groups.why_not(instance, node.domain)
+        if reason is not None:
+            raise exceptions.NodeNotAvailable(node.uuid, instance.uuid, reason)
 
     # -- the whole way --------------------------------------------------------
 
@@ -141,61 +142,63 @@ class Spawn:
         self._completion.see_through(
             lambda: self._carry_on(node, request),
             instance,
+            node,
             has_volumes=bool(request.block_devices),
         )
 
     def _carry_on(self, node: Node, request: DeployRequest) -> None:
         instance = request.instance
-        if node.provision_state in (None, states.AVAILABLE):
-            hooks = self._hooks.of(instance, node)
-            if reason := resources.why_not_deployable(node):
-                raise exceptions.NodeNotAvailable(node.uuid, instance.uuid, reason)
-            self._volumes.check(node, instance, request.block_devices)
-            with self._site.service.metrics.step("configuring"):
-                held, rest = self._prepare(node, request, hooks)
-            if can_have_volumes(held):
-                # Ironic itself asks the other interfaces when it is told to deploy.
-                with self._site.service.metrics.step("validating"):
-                    self._validate(held, instance)
-                held = self._site.access.held(instance, node.uuid)
-            with self._site.service.metrics.step("deploying"):
-                self._start(held, instance, rest)
-                done = self._completion.wait(node, instance, states.DEPLOYING)
-            self._completion.deployed(done, instance, hooks)
-        else:
-            self._completion.take_up(node, instance)
+        held = Held(self._site, instance, node)
+        if node.provision_state not in (None, states.AVAILABLE):
+            self._completion.take_up(held)
+            return
+        hooks = self._hooks.of(instance, node)
+        if reason := resources.why_not_deployable(node):
+            raise held.error(exceptions.NodeNotAvailable, reason)
+        self._volumes.check(held, request.block_devices)
+        with self._site.service.metrics.step("configuring"):
+            rest = self._prepare(held, request, hooks)
+        if can_have_volumes(held.node):
+            # Ironic itself asks the other interfaces when it deploys.
+            with self._site.service.metrics.step("validating"):
+                self._validate(held)
+            held.refresh()
+        with self._site.service.metrics.step("deploying"):
+            self._start(held, rest)
+            deployed = self._completion.wait(held, states.DEPLOYING)
+        self._completion.deployed(held, deployed, hooks)
 
     def _prepare(
-        self, node: Node, request: DeployRequest, hooks: Calls
-    ) -> tuple[Node, config_drive.Form | None]:
+        self, held: Held, request: DeployRequest, hooks: Calls
+    ) -> config_drive.Form | None:
         """Attach what the instance needs, and tell the node what to deploy.
 
-        :returns: the node past the guard; the config drive if it has to go with the request
-            to deploy.
+        :returns: the config drive if it has to go with the request to deploy.
         """
-        instance = request.instance
-        self._site.service.report_progress(instance, "configuring", node.provision_state or "")
+        self._site.service.report_progress(
+            held.instance, "configuring", held.node.provision_state or ""
+        )
         if hooks.before_deploy():
             # They may take minutes.
-            node = self._site.access.held(instance, node.uuid)
-            self._completion.stop_if_unwanted(node, instance)
-        attached = self._network.attach(node, instance, request.network_info)
-        drive = self._drives.make(node, request, hooks)
-        if attached or drive is not None:
+            held.refresh()
+            self._completion.stop_if_unwanted(held)
+        is_attached = self._network.attach(held, request.network_info)
+        drive = self._drives.make(held.node, request, hooks)
+        if is_attached or drive is not None:
             # Either takes its time, and what comes now writes to the node.
-            node = self._site.access.held(instance, node.uuid)
-        self._volumes.attach(node, instance, request.block_devices)
+            held.refresh()
+        self._volumes.attach(held, request.block_devices)
         # The last before the deployment: its answer is the look at the node, and whoever's
         # request to deploy Ironic takes from now on, it deploys this instance.
-        return self._configure(node, request, drive)
+        return self._configure(held, request, drive)
 
     def _configure(
-        self, node: Node, request: DeployRequest, drive: config_drive.Form | None
-    ) -> tuple[Node, config_drive.Form | None]:
+        self, held: Held, request: DeployRequest, drive: config_drive.Form | None
+    ) -> config_drive.Form | None:
         """Tell the node what to deploy; see :meth:`_prepare`."""
-        instance = request.instance
+        node, instance = held.node, held.instance
         more = self._site.service.deploy_metadata(instance, request.network_info)
-        info = instance_info.wanted(request, node, more)
+        info = instance_info.make_info(request, node, more)
         names = self._site.conf.ironic.project_fields
         if project_fields.is_left_alone(node, instance, names):
             LOG.warning(
@@ -203,23 +206,26 @@ class Spawn:
                 "alone",
                 *(node.uuid, instance.uuid),
             )
-        former = node.instance_info or {}
-        changes = instance_info.configure(former, instance_info.named(info), instance.uuid)
-        project = project_fields.claim(node, instance, names)
+        present = node.instance_info or {}
+        changes = instance_info.configure_patch(
+            present, instance_info.name_keys(info), instance.uuid
+        )
+        project = project_fields.claim_fields(node, instance, names)
         changes += [{"op": "add", "path": f"/{key}", "value": v} for key, v in project.items()]
         # With the claim in it, Ironic refuses to write to a node that is another's by now.
         configured, rest = config_drive.write_with(
             functools.partial(claim_node, self._site, node, instance),
             *(changes, drive, node.uuid, instance.uuid),
         )
-        self._site.access.guard(configured, instance)
-        return configured, rest
+        held.replace(configured)
+        return rest
 
-    def _validate(self, node: Node, instance: InstanceLike) -> None:
+    def _validate(self, held: Held) -> None:
         """Have Ironic say what is wrong with a node's interfaces.
 
         :raises NodeValidationFailed, ImageRefused: something is.
         """
+        node, instance = held.node, held.instance
         self._site.service.report_progress(instance, "validating", node.provision_state or "")
         checks = self._site.client.validate_node(node.uuid)
         failed = {
@@ -230,53 +236,50 @@ class Spawn:
         if not failed:
             return
         if instance_info.is_image_fault(failed.get("deploy"), node.instance_info):
-            raise exceptions.ImageRefused(
-                node.uuid, instance.uuid, f"Ironic refuses the image: {failed['deploy']}"
+            raise held.error(
+                exceptions.ImageRefused, f"Ironic refuses the image: {failed['deploy']}"
             )
-        raise exceptions.NodeValidationFailed(node.uuid, instance.uuid, failed)
+        raise held.error(exceptions.NodeValidationFailed, failed)
 
-    def _start(self, held: Node, instance: InstanceLike, drive: config_drive.Form | None) -> None:
+    def _start(self, held: Held, drive: config_drive.Form | None) -> None:
         """Ask for the deployment.
 
-        :param held: the node, read just now and past the guard.
+        :param held: read just now.
         :param drive: what is not on the node yet.
         """
-        if reason := resources.why_not_deployable(held):
-            raise exceptions.NodeNotAvailable(held.uuid, instance.uuid, reason)
-        self._completion.stop_if_unwanted(held, instance)
-        self._site.service.report_progress(instance, "deploying", held.provision_state or "")
-        wanted = steps.wanted(instance.flavor)
+        node, instance = held.node, held.instance
+        if reason := resources.why_not_deployable(node):
+            raise held.error(exceptions.NodeNotAvailable, reason)
+        self._completion.stop_if_unwanted(held)
+        self._site.service.report_progress(instance, "deploying", node.provision_state or "")
+        deploy_steps = steps.read_steps(instance.flavor)
         try:
-            Change(self._site, instance, held).ask(
-                states.VERB_ACTIVE,
-                configdrive=drive,
-                deploy_steps=wanted,
-            )
+            held.ask(states.VERB_ACTIVE, configdrive=drive, deploy_steps=deploy_steps)
         except exceptions.BodyRefused as exc:
-            raise config_drive.refused(exc, held.uuid, instance.uuid) from exc
+            raise config_drive.refusal_error(exc, held.uuid, instance.uuid) from exc
         except exceptions.IronicError as exc:
-            refused = isinstance(exc, exceptions.BadRequest | exceptions.Conflict)
             # An image that can't be used is a fault of the server's by its status, 500.
-            if not refused and not instance_info.is_image_fault(exc.message, held.instance_info):
-                if drive is None and not wanted:
+            if not isinstance(exc, REFUSALS) and not instance_info.is_image_fault(
+                exc.message, node.instance_info
+            ):
+                if drive is None and not deploy_steps:
                     raise
                 # What is deployed by now may be another's.
-                raise exceptions.DeployFailed(
-                    held.uuid,
-                    instance.uuid,
-                    f"it is not known whether Ironic deploys what was requested: {exc}",
+                raise held.error(
+                    exceptions.DeployFailed,
+                    f"can't tell whether Ironic deploys what was requested: {exc}",
                     request_id=exc.request_id,
                 ) from exc
             if isinstance(exc, exceptions.BadRequest):
-                self._tell_what_is_invalid(held, instance)
-            raise outcome.failure(
-                held, instance, "Ironic refused to deploy", exc.message, exc.request_id
+                self._tell_what_is_invalid(held)
+            raise outcome.make_failure(
+                node, instance, "Ironic refused to deploy", exc.message, exc.request_id
             ) from exc
         LOG.info("Node %s is being deployed for instance %s", held.uuid, instance.uuid)
 
-    def _tell_what_is_invalid(self, node: Node, instance: InstanceLike) -> None:
+    def _tell_what_is_invalid(self, held: Held) -> None:
         """After a refusal, raise an error that names the interface at fault, if it is known."""
         try:
-            self._validate(node, instance)
+            self._validate(held)
         except exceptions.IronicError as exc:
-            LOG.debug("Can't ask Ironic why it refused node %s: %s", node.uuid, exc)
+            LOG.debug("Can't ask Ironic why it refused node %s: %s", held.uuid, exc)

@@ -2,9 +2,8 @@
 
 """Steps that a flavor wants to be run in a deployment: the extra spec ``ironic:deploy_steps``.
 
-Its value is a JSON list in the form of Ironic's API, of which ``args`` may be left
-out.  By the priority it is told when a step runs: Ironic writes the image at 80 and boots
-the instance at 20::
+Its value is a JSON list in the form of Ironic's API; ``args`` may be left out.  The priority
+decides when a step runs: Ironic writes the image at 80 and boots the instance at 20::
 
     [{"interface": "bios", "step": "apply_configuration", "priority": 150,
       "args": {"settings": [{"name": "hyperthreading", "value": "on"}]}}]
@@ -33,7 +32,7 @@ _NAME = re.compile(rf"{EXTRA_SPEC}(?P<number>\d*)")
 _MEMBERS = frozenset({"interface", "step", "args", "priority"})
 
 
-def wanted(flavor: FlavorLike) -> list[dict[str, Any]]:
+def read_steps(flavor: FlavorLike) -> list[dict[str, Any]]:
     """The steps that a flavor asks for, as Ironic takes them.
 
     :raises InvalidExtraSpec: they are in no form that Ironic takes.
@@ -59,12 +58,12 @@ def _steps(flavor: FlavorLike, name: str) -> list[dict[str, Any]]:
         raise wrong(f"a list in JSON ({exc})") from exc
     if not isinstance(steps, list):
         raise wrong("a list in JSON")
-    found = []
+    complete_steps = []
     for number, step in enumerate(steps, start=1):
         if reason := _why_not(step):
             raise wrong(f"a list of deploy steps; of number {number} {reason}")
-        found.append({"args": {}, **step})
-    return found
+        complete_steps.append({"args": {}, **step})
+    return complete_steps
 
 
 def _why_not(step: Any) -> str | None:

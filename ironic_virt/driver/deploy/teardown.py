@@ -13,8 +13,7 @@ touched.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+import dataclasses
 
 from oslo_log import log as logging
 
@@ -22,13 +21,14 @@ from ironic_virt import exceptions
 from ironic_virt.baremetal import states
 from ironic_virt.baremetal.node import Node
 from ironic_virt.driver import resources
-from ironic_virt.driver.change import Change
-from ironic_virt.driver.claim import claim, own_keys
+from ironic_virt.driver.claim import own_keys
 from ironic_virt.driver.console import Console
-from ironic_virt.driver.deploy import instance_info, project_fields
-from ironic_virt.driver.network import Network
+from ironic_virt.driver.deploy import project_fields
+from ironic_virt.driver.deploy.claiming import claim_node
+from ironic_virt.driver.deploy.release import InUse, Release
+from ironic_virt.driver.held import REFUSALS, Held
 from ironic_virt.driver.pools.reservation import Reservation
-from ironic_virt.driver.protection import unprotect
+from ironic_virt.driver.protection import unprotect_patch
 from ironic_virt.driver.site import Site
 from ironic_virt.driver.volumes import Volumes
 from ironic_virt.virt import InstanceLike
@@ -42,14 +42,26 @@ _VERBS = {
 }
 
 
-class _InUse(exceptions.TearDownFailed):
-    """Something is deployed on a node, or about to be, by now."""
+@dataclasses.dataclass
+class _Progress:
+    """How far a tear down has come.
 
+    :ivar deadline: on the clock; ``None``: it has none.
+    :ivar verb: what Ironic was asked for last.
+    """
 
-class _Left(NamedTuple):
-    """A node without the instance as it was seen; ``None`` if it is gone too."""
+    instance: InstanceLike
+    has_volumes: bool
+    lost: str | None
+    deadline: float | None
+    verb: str | None = None
+    _tries: set[str] = dataclasses.field(default_factory=set)
 
-    node: Node | None
+    def is_first(self, attempt: str) -> bool:
+        """Whether this is the first time that something is tried that is tried once."""
+        is_first = attempt not in self._tries
+        self._tries.add(attempt)
+        return is_first
 
 
 class TearDown:
@@ -58,298 +70,249 @@ class TearDown:
     def __init__(
         self,
         site: Site,
-        network: Network,
+        release: Release,
         volumes: Volumes,
         console: Console,
         reservation: Reservation,
     ) -> None:
         self._site = site
-        self._network = network
+        self._release = release
         self._volumes = volumes
         self._console = console
         self._reservation = reservation
 
-    def tear_down(self, instance: InstanceLike, *, has_volumes: bool) -> None:
+    def tear_down(
+        self, instance: InstanceLike, *, has_volumes: bool, lost: str | None = None
+    ) -> None:
         """Return when no node carries the instance any more.
 
         :param has_volumes: look for them also on a node that doesn't carry it any more.
+        :param lost: the node that a build had, which may keep what was written to it.
         :raises TearDownFailed: Ironic refused or failed; says why.
         :raises WaitTimeout: ``[ironic] unprovision_timeout`` has passed.
         :raises NodeLocked: likewise, and the node was locked by then.
         :raises NodeNotOurs: the node is outside the target set; nothing done.
         """
-        timeout = self._site.conf.ironic.unprovision_timeout
-        deadline = self._site.clock() + timeout if timeout else None
-        asked: str | None = None
-        missed = moved = switched = False
-        while True:
+        progress = _Progress(instance, has_volumes, lost, self._deadline())
+        is_over = False
+        while not is_over:
             try:
-                node = self._site.access.guarded(instance)
+                held = Held.of(self._site, instance)
             except exceptions.InstanceNotFound:
-                if not self._reservation.release(instance):
-                    # Ironic chose its node between the two requests: look again.
-                    if missed:
-                        raise _held_by_reservation(instance) from None
-                    missed = True
-                    continue
-                if asked is None:
-                    LOG.info("Instance %s is on no node; nothing to tear down", instance.uuid)
-                    if has_volumes:
-                        self._volumes.detach_forgotten(instance)
-                return
-            locked: exceptions.NodeLocked | None = None
-            step = states.tear_down_step(node.provision_state, patched=bool(unprotect(node)))
-            LOG.debug(
-                "Instance %s, node %s in %s: %s", instance.uuid, node.uuid, node.states, step
+                is_over = self._end(progress)
+            else:
+                is_over = self._take_step(held, progress)
+
+    def _deadline(self) -> float | None:
+        timeout = self._site.conf.ironic.unprovision_timeout
+        return self._site.clock() + timeout if timeout else None
+
+    # Each of these returns whether no node carries the instance any more.
+
+    def _end(self, progress: _Progress) -> bool:
+        """Give up what is left of an instance that no node carries."""
+        instance = progress.instance
+        if not self._reservation.release(instance):
+            if progress.is_first("look at a reservation in use"):
+                # Ironic chose its node between the two requests.
+                return False
+            raise exceptions.TearDownFailed(
+                None,
+                instance.uuid,
+                "the server's allocation in Ironic has a node that is in use and does not carry "
+                "the server. Look at the allocation in Ironic, then delete the server again",
             )
-            if step in _VERBS and (reason := resources.why_protected(node)):
-                raise exceptions.TearDownFailed(node.uuid, instance.uuid, reason)
-            if node.console_enabled and step is not states.TearDownStep.WAIT and not switched:
-                switched = True
-                self._console.switch_off(node, instance)
-                # How long that took must not keep the instance.
-                deadline = self._site.clock() + timeout if timeout else None
-                continue
-            if step is states.TearDownStep.RELEASE:
-                try:
-                    self._release(node, instance)
-                    return
-                except (_InUse, exceptions.NodeNotAvailable):
-                    # It went on, or off the node, between the two requests: look again.
-                    if moved:
-                        raise
-                    moved = True
-                    continue
-            if step is not states.TearDownStep.WAIT:
-                if node.provision_state == states.ERROR and asked == states.VERB_DELETED:
-                    raise _failed(node, instance)
-                try:
-                    self._request(node, instance, _VERBS[step])
-                except exceptions.NodeNotAvailable as exc:
-                    # While it was locked, and perhaps another's by now.
-                    LOG.debug("Instance %s went off its node: %s", instance.uuid, exc)
-                except exceptions.NodeLocked as exc:
-                    locked = exc
-                    LOG.info(
-                        "Instance %s, node %s: it is locked, and is torn down when it is not: %s",
-                        *(instance.uuid, node.uuid, exc),
-                    )
-                if locked is None:
-                    asked = _VERBS[step]
-            remaining = 0.0 if deadline is None else max(deadline - self._site.clock(), 0.001)
-            try:
-                left = self._wait(node, instance, remaining, timeout)
-            except exceptions.WaitTimeout as exc:
-                if locked is not None:
-                    raise locked from exc
-                raise
-            if left is not None:
-                # What the wait has seen counts also if it can't be read again.
-                now = self._site.access.note_seen(left.node, node.uuid) or left.node
-                if now is not None and now.instance_uuid is None:
-                    if now.provision_state == states.ERROR:
-                        # Ironic has taken the instance off, and yet it may still run.
-                        raise _failed(now, instance)
-                    self._volumes.detach_left(now, instance)
-                LOG.info("Instance %s is off node %s", instance.uuid, node.uuid)
-                return
+        if progress.verb is not None:
+            return True
+        if progress.lost and self._reclaim(progress.lost, instance):
+            progress.lost = None
+            return False
+        LOG.info("Instance %s is on no node; nothing to tear down", instance.uuid)
+        if progress.has_volumes:
+            self._volumes.detach_forgotten(instance)
+        return True
 
-    def take_off(self, instance: InstanceLike) -> bool:
-        """Take an instance's data off a node on which nothing is deployed for it.
-
-        :returns: ``False``: something is, or Ironic is at work; nothing was changed.
-        :raises InstanceNotFound: no node carries it.
-        :raises NodeNotOurs: the node is outside the target set; nothing was changed.
-        """
-        node = self._site.access.guarded(instance)
+    def _take_step(self, held: Held, progress: _Progress) -> bool:
+        """Do what the node's state asks for."""
+        node, instance = held.node, held.instance
+        step = _step_of(node, node)
+        LOG.debug("Instance %s, node %s in %s: %s", instance.uuid, node.uuid, node.states, step)
+        if step in _VERBS and (reason := resources.why_protected(node)):
+            raise held.error(exceptions.TearDownFailed, reason)
+        if (
+            node.console_enabled
+            and step is not states.TearDownStep.WAIT
+            and progress.is_first("console")
+        ):
+            self._console.switch_off(held)
+            # How long that took must not keep the instance.
+            progress.deadline = self._deadline()
+            return False
+        if step in _VERBS:
+            return self._request(held, _VERBS[step], progress)
+        if step is states.TearDownStep.WAIT:
+            return self._wait(held, progress)
         try:
-            self._release(node, instance)
-        except _InUse:
+            self._release.release_node(held)
+        except (InUse, exceptions.NodeNotAvailable):
+            # It went on, or off the node, between the two requests: look again.
+            if not progress.is_first("release"):
+                raise
             return False
         return True
 
-    def _request(self, node: Node, instance: InstanceLike, verb: str) -> None:
-        """Ask Ironic for a step; a state that has changed meanwhile is no error.
+    def _request(self, held: Held, verb: str, progress: _Progress) -> bool:
+        """Ask for a step, and wait for what comes of it."""
+        if held.node.provision_state == states.ERROR and progress.verb == states.VERB_DELETED:
+            raise _failed(held.node, held.instance)
+        try:
+            self._ask(held, verb)
+        except exceptions.NodeLocked as exc:
+            LOG.info(
+                "Instance %s, node %s: it is locked, and is torn down when it is not: %s",
+                *(held.instance.uuid, held.uuid, exc),
+            )
+            try:
+                return self._wait(held, progress)
+            except exceptions.WaitTimeout as timeout:
+                raise exc from timeout
+        except exceptions.NodeNotAvailable as exc:
+            # While it was locked, and perhaps another's by now.
+            LOG.debug("Instance %s went off its node: %s", held.instance.uuid, exc)
+        progress.verb = verb
+        return self._wait(held, progress)
+
+    def _wait(self, held: Held, progress: _Progress) -> bool:
+        """Wait for a state in which there is something to do."""
+        deadline, instance = progress.deadline, held.instance
+        remaining = 0.0 if deadline is None else max(deadline - self._site.clock(), 0.001)
+        is_off, node = self._wait_for_step(held, remaining)
+        if not is_off:
+            return False
+        # What the wait has seen counts also if it can't be read again.
+        node = self._site.nodes.note_seen(node, held.uuid) or node
+        if node is not None and node.instance_uuid is None:
+            if node.provision_state == states.ERROR:
+                # Ironic has taken the instance off, and yet it may still run.
+                raise _failed(node, instance)
+            self._volumes.detach_left(node, instance)
+        LOG.info("Instance %s is off node %s", instance.uuid, held.uuid)
+        return True
+
+    def _reclaim(self, uuid: str, instance: InstanceLike) -> bool:
+        """Make a node the instance's again that has lost nothing but its uuid.
+
+        Ironic takes that off when it deletes the allocation, and a deletion may arrive late.
+
+        :returns: whether the node was one; another's, or a clean one, is left alone.
+        """
+        if not self._site.by_ironic:
+            return False
+        try:
+            node = self._site.nodes.read(uuid, instance.uuid)
+            self._site.nodes.check_free(node, instance.uuid)
+            if not own_keys(node.instance_info or {}, instance.uuid):
+                return False
+            # Ironic refuses it where the key is not any more.
+            claim_node(self._site, node, instance)
+        except (exceptions.NodeError, exceptions.IronicError) as exc:
+            LOG.info("Node %s is not instance %s's any more: %s", uuid, instance.uuid, exc)
+            return False
+        LOG.info("Node %s had lost instance %s, and is released from it", uuid, instance.uuid)
+        return True
+
+    def _ask(self, held: Held, verb: str) -> None:
+        """Ask Ironic for a step; if the node's state has changed meanwhile, do nothing.
 
         :raises NodeNotAvailable: the instance went off the node meanwhile.
         :raises NodeLocked: somebody else is at work on it; nothing was asked for.
         """
-        again = self._site.access.still_held(instance, node.uuid)
+        node, instance = held.node, held.instance
         if verb == states.VERB_DELETED:
-            self._give_back_fields(node, instance, again)
+            self._give_back_fields(held)
         self._site.service.report_progress(instance, "tearing down", node.provision_state or "")
         LOG.info("Tearing down instance %s: %r on node %s", instance.uuid, verb, node.uuid)
-        before = node.provision_state
 
-        def applied(now: Node) -> bool:
-            return now.instance_uuid != instance.uuid or now.provision_state != before
+        def applied(current: Node) -> bool:
+            # The verb was chosen for the state that the node had before it was patched.
+            return (
+                current.instance_uuid != instance.uuid
+                or current.provision_state != node.provision_state
+            )
 
-        unprotected = unprotect(node) if verb == states.VERB_DELETED else []
         try:
-            if unprotected:
-                patch = [*claim(node, instance.uuid), *unprotected]
-                self._site.client.patch_node(node.uuid, patch, again=again)
-            self._site.client.set_provision_state(node.uuid, verb, applied=applied, again=again)
+            if verb == states.VERB_DELETED and (operations := unprotect_patch(node)):
+                held.patch(operations)
+            held.client.set_provision_state(node.uuid, verb, applied=applied)
         except exceptions.NodeNotFound:
             return
         except exceptions.NodeLocked:
             raise
-        except (
-            exceptions.BadRequest,
-            exceptions.Conflict,
-            exceptions.IronicUnauthorized,
-        ) as exc:
-            now = self._site.client.node_of_instance(instance.uuid)
-            if now is not None and now.provision_state == before:
-                raise exceptions.TearDownFailed(
-                    node.uuid,
-                    instance.uuid,
-                    f"Ironic refused {verb!r} in provision state {before!r}: {exc.message}",
+        except (*REFUSALS, exceptions.IronicUnauthorized) as exc:
+            current = self._site.client.node_of_instance(instance.uuid)
+            if current is not None and not applied(current):
+                raise held.error(
+                    exceptions.TearDownFailed,
+                    f"Ironic refused {verb!r} in provision state {current.provision_state!r}: "
+                    f"{exc.message}",
                     request_id=exc.request_id,
                 ) from exc
 
-    def _give_back_fields(
-        self, node: Node, instance: InstanceLike, again: Callable[[], None]
-    ) -> None:
+    def _give_back_fields(self, held: Held) -> None:
         """Take the project off a node, before it has another instance.
 
         Ironic itself keeps it, and then takes no patch until it has cleaned the node.
         """
-        changes = project_fields.release(node)
-        if not changes:
+        operations = project_fields.release_patch(held.node)
+        if not operations:
             return
-        patch = [*claim(node, instance.uuid), *changes]
         try:
-            self._site.client.patch_node(node.uuid, patch, again=again)
+            held.patch(operations)
         except exceptions.NodeLocked:
             raise
-        except (exceptions.BadRequest, exceptions.Conflict) as exc:
+        except REFUSALS as exc:
             LOG.warning(
                 "[node-keeps-data] Node %s keeps the project of its instance until it gets "
                 "another one, or until an operator changes its lessee: %s",
-                *(node.uuid, exc),
+                *(held.uuid, exc),
             )
 
-    def _wait(
-        self, node: Node, instance: InstanceLike, remaining: float, timeout: float
-    ) -> _Left | None:
+    def _wait_for_step(self, held: Held, remaining: float) -> tuple[bool, Node | None]:
         """Wait for a state in which there is something to do.
 
-        :returns: how the node was left; ``None`` if it still carries the instance.
+        :returns: whether the instance is off the node; the node, ``None`` if it is gone too.
         """
+        asked_of = held.node
 
-        def until(now: Node | None) -> tuple[_Left | None] | None:
-            if now is None or now.instance_uuid != instance.uuid:
-                return (_Left(now),)
-            step = states.tear_down_step(now.provision_state, patched=bool(unprotect(node)))
-            if step is states.TearDownStep.WAIT:
+        def until(node: Node | None) -> tuple[bool, Node | None] | None:
+            if node is None or node.instance_uuid != held.instance.uuid:
+                return True, node
+            if _step_of(node, asked_of) is states.TearDownStep.WAIT:
                 return None
             # The request was taken, but this look may be older than its effect.
-            if now.provision_state == node.provision_state and now.reservation:
+            if node.provision_state == asked_of.provision_state and node.reservation:
                 return None
-            return (None,)
+            return False, node
 
         try:
-            change = Change(self._site, instance, node)
-            (left,) = change.wait(
+            return held.wait(
                 until, "be torn down", remaining, kind="tear down", state=states.DELETING
             )
-            return left
         except exceptions.WaitTimeout as exc:
-            raise exceptions.WaitTimeout(
-                node.uuid,
-                instance.uuid,
+            raise held.error(
+                exceptions.WaitTimeout,
                 "be torn down ([ironic] unprovision_timeout)",
-                timeout,
+                self._site.conf.ironic.unprovision_timeout,
                 exc.last_seen,
             ) from exc
 
-    def _release(self, node: Node, instance: InstanceLike) -> None:
-        """Take the instance's data off a node on which nothing is deployed.
 
-        :raises _InUse: something is, or Ironic is at work.
-        :raises NodeNotAvailable: the instance went off the node meanwhile.
-        """
-        _check_unused(node, instance)
-        self._network.detach_all(node, instance)
-        self._volumes.detach_all(node, instance)
-        held = self._unused(node, instance)
+def _step_of(node: Node, asked_of: Node) -> states.TearDownStep:
+    """What a node needs next.
 
-        def again() -> None:
-            self._unused(node, instance)
-
-        if not own_keys(held.instance_info or {}, instance.uuid):
-            # Ironic would carry out a late release without a key on the next instance, too.
-            first = claim(held, instance.uuid)
-            held = self._site.client.patch_node(node.uuid, first, again=again)
-        patch: list[dict[str, Any]] = instance_info.release(
-            held.instance_info or {}, instance.uuid
-        )
-        patch.append({"op": "remove", "path": "/instance_uuid"})
-        patch += project_fields.release(held)
-        if held.instance_name is not None:
-            # Ironic set it by itself, from the display_name, and keeps it otherwise.
-            patch.append({"op": "remove", "path": "/instance_name"})
-        try:
-            released = self._site.client.patch_node(node.uuid, patch, again=again)
-        except exceptions.Conflict as exc:
-            released = self._release_with_allocation(node, instance, patch, exc, again)
-        except exceptions.BadRequest:
-            # The key is missing: a copy of this request may have come in before.
-            released = self._site.access.fresh(node.uuid, instance.uuid)
-            if released.instance_uuid == instance.uuid:
-                raise
-        self._site.access.note(released)
-        self._site.service.report_progress(instance, "released", released.provision_state or "")
-        LOG.info("Node %s is released from instance %s", node.uuid, instance.uuid)
-
-    def _unused(self, node: Node, instance: InstanceLike) -> Node:
-        """The node as it is now, if it still carries the instance and nothing is deployed."""
-        held = self._site.access.held(instance, node.uuid)
-        _check_unused(held, instance)
-        return held
-
-    def _release_with_allocation(
-        self,
-        node: Node,
-        instance: InstanceLike,
-        patch: list[dict[str, Any]],
-        refusal: exceptions.Conflict,
-        again: Callable[[], None],
-    ) -> Node:
-        """The same where Ironic takes an instance off only with its allocation.
-
-        That is so in the states in which something has failed (39.0.0).
-        """
-        client = self._site.client
-        if (
-            isinstance(refusal, exceptions.NodeLocked)
-            or client.allocations.get(instance.uuid) is None
-        ):
-            raise refusal
-        rest = [operation for operation in patch if operation["path"] != "/instance_uuid"]
-        client.patch_node(node.uuid, rest, again=again)
-        client.allocations.delete(instance.uuid)
-        return self._site.access.fresh(node.uuid, instance.uuid)
-
-
-def _check_unused(node: Node, instance: InstanceLike) -> None:
-    if states.tear_down_step(node.provision_state) is not states.TearDownStep.RELEASE:
-        raise _InUse(
-            node.uuid,
-            instance.uuid,
-            f"the node went on to {node.provision_state!r} while the server was taken off it; "
-            "delete the server again",
-        )
-
-
-def _held_by_reservation(instance: InstanceLike) -> exceptions.TearDownFailed:
-    return exceptions.TearDownFailed(
-        None,
-        instance.uuid,
-        "the server's allocation in Ironic has a node that is in use and does not carry the "
-        "server. Look at the allocation in Ironic, then delete the server again",
-    )
+    :param asked_of: the node as it was when something was asked of it.
+    """
+    return states.tear_down_step(node.provision_state, patched=bool(unprotect_patch(asked_of)))
 
 
 def _failed(node: Node, instance: InstanceLike) -> exceptions.TearDownFailed:

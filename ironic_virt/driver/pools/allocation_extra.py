@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What is noted in an allocation's ``extra``: who asked, and for what.
+"""What is noted in an allocation's ``extra``: the compute service, and the request.
 
-For operators, who see in Ironic what a reservation is for, and for ourselves, who
-tell by it which allocations are ours.
+Operators see by it in Ironic what a reservation is for, and this driver sees which
+allocations it made.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ KEY = "ironic_virt"
 """The key in ``extra`` that makes an allocation ours."""
 
 
-def notes(instance: InstanceLike, image: ImageLike | None, host: str) -> dict[str, Any]:
+def make_notes(instance: InstanceLike, image: ImageLike | None, host: str) -> dict[str, Any]:
     """An allocation's ``extra``: all fields of the request.
 
     :param host: this compute service.
@@ -44,7 +44,7 @@ def notes(instance: InstanceLike, image: ImageLike | None, host: str) -> dict[st
 
 
 def host_of(extra: Mapping[str, Any] | None) -> str | None:
-    """The compute service that made an allocation; ``None``: it is not one of ours."""
+    """The compute service that made an allocation; ``None``: something else made it."""
     ours = (extra or {}).get(KEY)
     host = ours.get("host") if isinstance(ours, dict) else None
     return host if isinstance(host, str) else None

@@ -35,22 +35,22 @@ class Choice:
 
     :ivar nodes: all of one resource class, and all alike in how plain they are.
     :ivar fitting: how many nodes fit, plain or not.
-    :ivar left: condition by condition, in words, how many free nodes it left.
+    :ivar remaining: condition by condition, in words, how many free nodes it left.
     :ivar about: what else decided which nodes may be taken, in words.
     """
 
     nodes: tuple[Node, ...]
     fitting: int
-    left: tuple[tuple[str, int], ...]
+    remaining: tuple[tuple[str, int], ...]
     about: str | None = None
 
     @property
     def reason(self) -> str:
         """How many nodes were left by what, in words."""
-        return "; ".join(f"{what}: {number}" for what, number in self.left)
+        return "; ".join(f"{condition}: {number}" for condition, number in self.remaining)
 
 
-def choose(
+def choose_nodes(
     free: Mapping[Kind, Sequence[Node]],
     spec: RequestSpec,
     *,
@@ -71,38 +71,38 @@ def choose(
     :param allowed: uuids of the nodes that may be taken; ``None``: all.
     """
     kinds = {kind: nodes for kind, nodes in free.items() if kind[0]}
-    left = [("free", _number(kinds))]
+    remaining = [("free", _number(kinds))]
     kinds = {kind: nodes for kind, nodes in kinds.items() if _is_of_class(kind, spec)}
-    left.append((_class_condition(spec), _number(kinds)))
+    remaining.append((_class_condition(spec), _number(kinds)))
     kinds = {
         kind: nodes
         for kind, nodes in kinds.items()
         if spec.required_traits <= kind[1] and not spec.forbidden_traits & kind[1]
     }
-    left.append((_traits_condition(spec), _number(kinds)))
+    remaining.append((_traits_condition(spec), _number(kinds)))
     fits = _Fit(spec, match)
-    found = {
+    matches = {
         kind: fitting
         for kind, nodes in kinds.items()
         if (fitting := [node for node in nodes if fits(node)])
     }
-    left.append((_sizes_condition(spec, match), _number(found)))
-    found = {
+    remaining.append((_sizes_condition(spec, match), _number(matches)))
+    matches = {
         kind: rest
-        for kind, nodes in found.items()
+        for kind, nodes in matches.items()
         if (rest := [node for node in nodes if _may_be_had(node, spec, allowed)])
     }
-    left.append(("not tried before, and this service's", _number(found)))
-    plainest = _plainest(found, spec, Counter({kind: len(n) for kind, n in free.items()}))
+    remaining.append(("not tried before, and this service's", _number(matches)))
+    plainest = _plainest(matches, spec, Counter({kind: len(n) for kind, n in free.items()}))
     ordered = sorted(plainest, key=lambda kind: (not prefer(kind), kind[0] or "", sorted(kind[1])))
     nodes: list[Node] = []
     for kind in ordered:
         # An allocation is for one resource class.
         if nodes and nodes[0].resource_class != kind[0]:
             continue
-        rest = found[kind]
+        rest = matches[kind]
         nodes += rng.sample(rest, min(len(rest), most - len(nodes)))
-    return Choice(tuple(nodes), _number(found), tuple(left))
+    return Choice(tuple(nodes), _number(matches), tuple(remaining))
 
 
 def asked_sizes(spec: RequestSpec) -> dict[str, int]:
@@ -111,12 +111,9 @@ def asked_sizes(spec: RequestSpec) -> dict[str, int]:
     A flavor for bare metal says ``resources:VCPU=0`` and so on, so that its resource
     class alone decides; such a size is left out.
     """
-    asked = {
-        "cpus": spec.asked_vcpus,
-        "memory_mb": spec.asked_memory_mb,
-        "disk_mb": spec.asked_disk_mb,
-    }
-    return {name: size for name, size in asked.items() if size > 0}
+    request = spec.asked
+    sizes = {"cpus": request.vcpus, "memory_mb": request.memory_mb, "disk_mb": request.disk_mb}
+    return {name: size for name, size in sizes.items() if size > 0}
 
 
 def _number(kinds: Mapping[Kind, Sequence[Node]]) -> int:
@@ -124,11 +121,11 @@ def _number(kinds: Mapping[Kind, Sequence[Node]]) -> int:
 
 
 def _is_of_class(kind: Kind, spec: RequestSpec) -> bool:
-    wanted = spec.resource_classes
-    if not wanted:
+    classes = spec.resource_classes
+    if not classes:
         return True
     # A node has one class, and one of it.
-    return wanted == {placement_class(kind[0] or ""): 1}
+    return classes == {placement_class(kind[0] or ""): 1}
 
 
 def _class_condition(spec: RequestSpec) -> str:
@@ -179,8 +176,8 @@ class _Fit:
             "memory_mb": properties.memory_mb,
             "disk_mb": 1024 * properties.local_gb,
         }
-        for name, asked in self._asked.items():
-            if has[name] != asked if self._exact else has[name] < asked:
+        for name, size in self._asked.items():
+            if has[name] != size if self._exact else has[name] < size:
                 return False
         capabilities = dict(properties.capabilities)
         if properties.cpu_arch is not None:

@@ -16,13 +16,15 @@ Pure functions of the nodes and of what the records said when they were listed.
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
 from ironic_virt.baremetal.inventory.snapshot import may_be_free
 from ironic_virt.baremetal.node import Node
 from ironic_virt.driver.pools.names import Kind, class_of, pool_name
+
+_MOST_DOMAINS = 200
+"""Of 255 characters; Nova's column holds 64 kB."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ class Pool:
     :ivar total: how many nodes it has; never less than are used.
     :ivar used: how many instances the records give this service in this pool.
     :ivar reserved: how many of the others can't be used.
-    :ivar domains: how many look free in each failure domain; ``None``: each node is one.
+    :ivar domains: how many look free in each failure domain; ``None``: nothing names those.
     """
 
     name: str
@@ -80,19 +82,19 @@ def pools_of(
     :returns: also pools that have no node any more, as long as the records have an
         instance in them.
     """
-    tally = _Tally(nodes)
+    tally = _KindTally(nodes)
     placed, coming = _records_by_pool(tally, host, places, on_nodes)
-    found: dict[str, Pool] = {}
+    pools: dict[str, Pool] = {}
     for kind, number in tally.nodes.items():
         name = pool_name(host, kind)
-        found[name] = _pool(name, kind, number, tally.free[kind], placed[name], coming[name])
-        found[name] = dataclasses.replace(
-            found[name], hardware=tally.hardware(kind), domains=tally.domains(kind)
+        pools[name] = _pool(name, kind, number, tally.free[kind], placed[name], coming[name])
+        pools[name] = dataclasses.replace(
+            pools[name], hardware=tally.hardware(kind), domains=tally.domains(kind)
         )
-    for name in (placed.keys() | coming.keys()) - found.keys():
+    for name in (placed.keys() | coming.keys()) - pools.keys():
         kind = (class_of(name, host) or "", frozenset())
-        found[name] = _pool(name, kind, 0, 0, placed[name], coming[name])
-    return found
+        pools[name] = _pool(name, kind, 0, 0, placed[name], coming[name])
+    return pools
 
 
 def _pool(name: str, kind: Kind, number: int, free: int, placed: int, coming: int) -> Pool:
@@ -114,10 +116,10 @@ def _pool(name: str, kind: Kind, number: int, free: int, placed: int, coming: in
 
 
 def _records_by_pool(
-    tally: _Tally, host: str, places: Mapping[str, str], on_nodes: Collection[str]
+    tally: _KindTally, host: str, places: Mapping[str, str], on_nodes: Collection[str]
 ) -> tuple[Counter[str], Counter[str]]:
     """How many instances the records have in each pool, on a node and not yet on one."""
-    where = {
+    kinds = {
         instance: kind for kind, instances in tally.instances.items() for instance in instances
     }
     on_any = set(on_nodes)
@@ -126,13 +128,13 @@ def _records_by_pool(
     for instance, place in places.items():
         if class_of(place, host) is not None:
             (placed if instance in on_any else coming)[place] += 1
-        elif not place and instance in where:
-            placed[pool_name(host, where[instance])] += 1
-        # Else the record names the node itself, which has a record of its own.
+        elif not place and instance in kinds:
+            placed[pool_name(host, kinds[instance])] += 1
+        # Else the record names the node itself, which is then counted by its own record.
     return placed, coming
 
 
-class _Tally:
+class _KindTally:
     """Nodes by kind."""
 
     def __init__(self, nodes: Iterable[Node]) -> None:
@@ -141,7 +143,6 @@ class _Tally:
         self.instances: dict[Kind, list[str]] = {}
         self._properties: dict[Kind, dict[int, Node]] = {}
         self._domains: dict[Kind, Counter[str]] = {}
-        self._by_rule = False
         for node in nodes:
             if not node.resource_class:
                 continue
@@ -149,27 +150,27 @@ class _Tally:
             self.nodes[kind] += 1
             # Nodes that are alike share one value.
             self._properties.setdefault(kind, {}).setdefault(id(node.properties), node)
-            if may_be_free(node):
-                self.free[kind] += 1
-                if node.failure_domain is not None:
-                    self._domains.setdefault(kind, Counter())[node.failure_domain] += 1
-            self._by_rule = self._by_rule or node.failure_domain is not None
-            found = self.instances.setdefault(kind, [])
+            self.free[kind] += may_be_free(node)
+            if node.failure_domain is not None:
+                free = [node.domain] * (node.domain != "" and may_be_free(node))
+                self._domains.setdefault(kind, Counter()).update(free)
+            instances = self.instances.setdefault(kind, [])
             if node.instance_uuid:
-                found.append(node.instance_uuid)
+                instances.append(node.instance_uuid)
 
     def domains(self, kind: Kind) -> tuple[tuple[str, int], ...] | None:
-        """The free nodes of a kind by failure domain, without those that have none."""
-        if not self._by_rule:
-            return None
-        found = self._domains.get(kind) or Counter()
-        return tuple(sorted((domain, number) for domain, number in found.items() if domain))
+        """The free nodes of a kind by failure domain, as many domains as a record holds."""
+        domains = self._domains.get(kind)
+        return None if domains is None else tuple(sorted(domains.most_common(_MOST_DOMAINS)))
 
     def hardware(self, kind: Kind) -> Hardware:
         """What the nodes of a kind have in common."""
         several = [node.properties for node in self._properties[kind].values()]
         first = several[0]
-        same = functools.partial(_same, several)
+
+        def same(name: str) -> bool:
+            return len({getattr(each, name) for each in several}) == 1
+
         capabilities = frozenset(first.capabilities).intersection(
             *(each.capabilities for each in several)
         )
@@ -180,7 +181,3 @@ class _Tally:
             cpu_arch=first.cpu_arch if same("cpu_arch") else None,
             capabilities=tuple(sorted(capabilities)),
         )
-
-
-def _same(several: Iterable[object], name: str) -> bool:
-    return len({getattr(each, name) for each in several}) == 1

@@ -42,21 +42,21 @@ def pool_name(host: str, kind: Kind) -> str:
     if not traits and not _LIKE_A_KIND.fullmatch(resource_class):
         return _name(resource_class, None, host)
     # Otherwise a class that looks like another one and its digest has that one's uuid.
-    return _name(resource_class, digest(*sorted(traits))[:10], host)
+    return _name(resource_class, make_digest(*sorted(traits))[:10], host)
 
 
 def pool_uuid(name: str) -> str:
     """The uuid of a pool's record: the same for the same name, always.
 
-    Made from ``gold+3f2a9c10de@compute1``, whatever a name looks like.
+    Made from a fixed form, ``gold+3f2a9c10de@compute1``, and not from the name as it is written.
     """
     return str(uuid.uuid5(_NAMESPACE, _plain(name)))
 
 
 def class_of(name: str, host: str) -> str | None:
-    """The resource class of a pool of a host by its name; ``None``: it is no such name.
+    """The resource class of a host's pool by its name; ``None``: not a name of such a pool.
 
-    For a class that is too long for a name it is one of the same name in Placement.
+    If the class is too long for a name, another one with the same name in Placement.
     """
     match = _NAME.fullmatch(name) if "~" in name else None
     if match is None or _unquoted(match["host"]) != host:
@@ -68,7 +68,7 @@ def _name(resource_class: str, kind_digest: str | None, host: str) -> str:
     quoted = _quoted(resource_class)
     if len(quoted) > _LONGEST_CLASS:
         # In other alphabets, a flavor can only ask for it by Placement's class.
-        kind_digest = digest(resource_class, kind_digest or "")[:10]
+        kind_digest = make_digest(resource_class, kind_digest or "")[:10]
         quoted = placement_class(resource_class).removeprefix(CUSTOM)
     return "~".join((quoted, *((kind_digest,) if kind_digest else ()), _quoted(host)))
 
@@ -90,6 +90,6 @@ def _unquoted(text: str) -> str:
 
 
 @functools.lru_cache(maxsize=4096)
-def digest(*parts: str) -> str:
+def make_digest(*parts: str) -> str:
     """Return a text that is always the same for the same parts."""
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()

@@ -3,16 +3,16 @@
 """Gives up allocations of this service that no instance needs any more.
 
 A process may die between asking for an allocation and writing that down, and a request
-that was lost may come in late.  So now and then all allocations are listed, and those
-of ours whose instance the records don't have are noted.  One that is found so a second
-time is given up.
+that was lost may come in late.  So now and then all allocations are listed, and those of this
+service whose instance the records don't have are noted.  One that is found so a second time
+is given up.
 
 A node that was reserved and no more is given back with all that was written to it.  What
 is in use is never touched: it stays until its instance is torn down.  Nor is what another
 host or anybody else has made.
 
-While the scheduler picks the nodes nothing of ours is added, and what is left of former
-times is looked for until a look finds nothing.
+While the scheduler picks the nodes, this service makes no allocations, and earlier ones are
+looked for until a look finds none.
 
 The compute service waits meanwhile.  So each request is tried once, and all of them have one
 deadline; the next look begins with those for which there was no time.
@@ -27,17 +27,15 @@ from oslo_log import log as logging
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal.allocations import Allocation
-from ironic_virt.baremetal.http.requests import hurry
+from ironic_virt.baremetal.http.requests import hurry_requests
 from ironic_virt.baremetal.inventory.snapshot import Snapshot
 from ironic_virt.driver.pools import allocation_extra
 from ironic_virt.driver.pools.records import PoolRecords
-from ironic_virt.driver.site import Site
+from ironic_virt.driver.pools.strays import Strays
+from ironic_virt.driver.site import LONGEST_LOOK, Site
 from ironic_virt.virt import Flavor, Instance, InstanceLike
 
 LOG = logging.getLogger(__name__)
-
-LONGEST_LOOK = 10.0
-"""Seconds for one look."""
 
 
 class Reconciliation:
@@ -54,24 +52,25 @@ class Reconciliation:
         self._site = site
         self._pools = pools
         self._take_off = take_off
+        self._strays = Strays(site)
         self._period: float = site.conf.ironic.inventory_full_resync_period
         self._looking = threading.Lock()
         self._looked_at: float | None = None
         self._unwanted: frozenset[str] = frozenset()
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
         self._over = False
         self._is_forbidden = False
 
     def look(self) -> None:
         """Look if it is time, and give up what was unwanted the last time, too.
 
-        A failure is put off to the next time, whatever it is: a refresh does not depend on it.
+        After any failure it is left to the next time: a refresh does not depend on it.
         """
         if self._site.by_ironic or self._looks_back():
             self._look(self._site.nodes.snapshot())
 
     def _looks_back(self) -> bool:
-        """Whether to look while the scheduler picks the nodes: until nothing of ours is left.
+        """Whether to look while the scheduler picks the nodes: until no allocation is left.
 
         The first look has a period's time, and costs nothing at the start, unless the
         records show that Ironic has picked nodes before.
@@ -87,25 +86,27 @@ class Reconciliation:
         if not self._looking.acquire(blocking=False):
             return
         try:
-            now = self._site.clock()
-            if self._looked_at is not None and now - self._looked_at < self._period:
+            current_time = self._site.clock()
+            if self._looked_at is not None and current_time - self._looked_at < self._period:
                 return
-            deadline = now + LONGEST_LOOK
-            with hurry(deadline):
+            deadline = current_time + LONGEST_LOOK
+            with hurry_requests(deadline):
                 unwanted = self._find()
                 self._is_forbidden = False
-                self._looked_at = now
+                self._looked_at = current_time
                 twice = unwanted.keys() & self._unwanted
-                for uuid in sorted(twice, key=lambda uuid: (uuid in self._told, uuid)):
+                for uuid in sorted(twice, key=lambda uuid: (uuid in self._warned, uuid)):
                     if self._site.clock() < deadline:
                         self._give_up(unwanted[uuid], snapshot)
-            self._unwanted = frozenset(unwanted)
-            self._told &= unwanted.keys()
+                self._unwanted = frozenset(unwanted)
+                self._warned &= unwanted.keys()
+                if self._site.by_ironic:
+                    self._strays.look(snapshot, deadline)
         except exceptions.IronicVirtError as exc:
             is_forbidden = isinstance(exc, exceptions.IronicError) and exc.status == 403
             if is_forbidden:
-                # That may be meant so: it is told once, and not tried at each refresh.
-                self._looked_at = now
+                # The operator may want it so: warn once, and don't try at each refresh.
+                self._looked_at = current_time
             if not (is_forbidden and self._is_forbidden):
                 LOG.warning(
                     "[allocations-not-compared] Allocations could not be compared with the "
@@ -124,13 +125,13 @@ class Reconciliation:
         """Allocations of this host whose instance the records don't have."""
         # Listed first: who is built meanwhile is in the records before it is in Ironic.
         ours = {
-            one.uuid: one
-            for one in self._site.client.allocations.listed()
-            if allocation_extra.host_of(one.extra) == self._site.service.host
+            allocation.uuid: allocation
+            for allocation in self._site.client.allocations.listed()
+            if allocation_extra.host_of(allocation.extra) == self._site.service.host
         }
         self._over = not ours
         known = set(self._site.service.existing_instances(list(ours))) if ours else set()
-        return {uuid: one for uuid, one in ours.items() if uuid not in known}
+        return {uuid: allocation for uuid, allocation in ours.items() if uuid not in known}
 
     def _give_up(self, listed: Allocation, snapshot: Snapshot) -> None:
         allocation: Allocation | None = listed
@@ -164,11 +165,10 @@ class Reconciliation:
         )
 
     def _tell(self, allocation: Allocation, why: str) -> None:
-        if allocation.uuid not in self._told:
-            self._told.add(allocation.uuid)
+        if allocation.uuid not in self._warned:
+            self._warned.add(allocation.uuid)
             LOG.warning(
-                "[allocation-stays] The allocation of instance %s, which the records don't have, "
-                "stays: %s",
+                "[allocation-stays] The records have no instance %s, but its allocation stays: %s",
                 *(allocation.uuid, why),
             )
 

@@ -2,9 +2,8 @@
 
 """The compute node records that a service keeps when Ironic picks the node.
 
-One for each pool.  Beside them stands, as long as it has an instance, the record that
-a node or a pool has from before ``node_selection`` was changed: it goes with its last
-instance, and nothing new is put there.
+There is one for each pool.  A node or a pool may also have a record from before
+``node_selection`` was changed: it is kept until its last instance is gone, and gets no new one.
 
 Counted at each refresh; until the next one the numbers stay.  Thread-safe: they are
 replaced as a whole.
@@ -28,7 +27,7 @@ class _Count:
     """The pools as of one refresh, and the other records that still have an instance."""
 
     pools: Mapping[str, Pool]
-    former: frozenset[str]
+    others: frozenset[str]
 
 
 class PoolRecords:
@@ -55,14 +54,14 @@ class PoolRecords:
     def allowed(self, snapshot: Snapshot) -> Collection[str] | None:
         """The uuids of the nodes that this service may have reserved; ``None``: all.
 
-        A node that has a record of its own with another host is that one's.
+        A node that another host has a record of belongs to that host.
         """
         claim = self._site.nodes.ownership.claim(snapshot)
         if self._own:
             return claim.nodes
-        if not claim.left:
+        if not claim.foreign:
             return None
-        return frozenset(uuid for uuid in snapshot.nodes if uuid not in claim.left)
+        return frozenset(uuid for uuid in snapshot.nodes if uuid not in claim.foreign)
 
     # -- the count ------------------------------------------------------------
 
@@ -77,8 +76,8 @@ class PoolRecords:
             node for uuid, node in snapshot.nodes.items() if allowed is None or uuid in allowed
         )
         counted = counts.pools_of(nodes, self._site.service.host, places, snapshot.instance_uuids)
-        former = frozenset(place for place in places.values() if place) - counted.keys()
-        self._count = _Count(counted, former)
+        others = frozenset(place for place in places.values() if place) - counted.keys()
+        self._count = _Count(counted, others)
 
     def _settled(self, snapshot: Snapshot) -> _Count:
         if self._count is None:
@@ -100,10 +99,10 @@ class PoolRecords:
         if recount:
             self.settle(snapshot)
         count = self._settled(snapshot)
-        return [*count.pools, *sorted(count.former)]
+        return [*count.pools, *sorted(count.others)]
 
     def versions(self, snapshot: Snapshot) -> dict[str, object]:
-        """See :meth:`IronicDriver.node_versions`."""
+        """By pool name, a value that is equal as long as the pool is the same."""
         return dict(self._settled(snapshot).pools)
 
     def is_gone(self, name: str, snapshot: Snapshot) -> bool:
@@ -144,7 +143,7 @@ class PoolRecords:
         return sorted(self._left)
 
 
-def resource(pool: Pool) -> virt.NodeResource:
+def resource_of(pool: Pool) -> virt.NodeResource:
     """A pool as a compute service keeps it; sizes are what each of its nodes has."""
     hardware = pool.hardware
     stats = dict(hardware.capabilities)
@@ -161,12 +160,12 @@ def resource(pool: Pool) -> virt.NodeResource:
         resource_class=pool.resource_class,
         stats=stats,
         available=pool.free > 0,
-        free_by_domain=None if pool.domains is None else dict(pool.domains),
+        failure_domains=None if pool.domains is None else dict(pool.domains),
         traits=pool.traits,
     )
 
 
-def inventory(pool: Pool) -> virt.NodeInventory:
+def inventory_of(pool: Pool) -> virt.NodeInventory:
     """What a pool offers."""
     return virt.NodeInventory(
         resource_class=pool.resource_class,

@@ -8,8 +8,8 @@ round that fails gives its allocation up, and the next one asks for other nodes.
 
 Level-triggered: what a former call or a former process has left is taken up.  A node
 that carries the instance is the instance's; an allocation that is there already is
-waited for, or given up if it failed.  Whatever goes wrong, no allocation is left;
-the error names what can't be given up now, and destroying the instance gives it up.
+waited for, or given up if it failed.  A failure leaves no allocation behind; if one can't be
+given up now, the error names it, and destroying the instance gives it up.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from ironic_virt.baremetal.allocations import Allocation
 from ironic_virt.baremetal.inventory.snapshot import Snapshot
 from ironic_virt.baremetal.node import Node
 from ironic_virt.driver import resources
-from ironic_virt.driver.change import Change
 from ironic_virt.driver.groups import Groups
+from ironic_virt.driver.held import Held
 from ironic_virt.driver.pools import allocation_extra, candidates
 from ironic_virt.driver.pools.candidates import Choice
 from ironic_virt.driver.pools.names import pool_name
@@ -64,13 +64,13 @@ class Reservation:
         self,
         site: Site,
         pools: PoolRecords,
-        groups: Groups | None = None,
+        groups: Groups,
         *,
         rng: random.Random | None = None,
     ) -> None:
         self._site = site
         self._pools = pools
-        self._groups = groups or Groups(site)
+        self._groups = groups
         self._rng = rng or random.Random()
 
     # -- reserve --------------------------------------------------------------
@@ -80,14 +80,14 @@ class Reservation:
 
         :param image: may require traits, too.
         :returns: the node as it is with the reservation; also one that the instance has
-            from an earlier call, in whatever state.
+            from an earlier call, in any state.
         :raises ReservationFailed: no node could be reserved.
         :raises NodeNotOurs: a node that the instance has is outside the target set;
             nothing was changed.
         :raises BuildAborted: the instance is not wanted any more; none is reserved.
         """
         with contextlib.suppress(exceptions.InstanceNotFound):
-            return self._site.access.guarded(instance)
+            return Held.of(self._site, instance).node
         with self._site.service.metrics.step("reserving"), self._groups.turn(instance) as grouped:
             return self._reserve(instance, image, grouped)
 
@@ -97,18 +97,16 @@ class Reservation:
             image=image,
             exclude_nodes=self._site.service.tried_nodes(instance),
         )
-        notes = allocation_extra.notes(instance, image, self._site.service.host)
+        notes = allocation_extra.make_notes(instance, image, self._site.service.host)
         rounds: list[str] = []
         while True:
             choice = self._choose(instance, spec, grouped, fresh=bool(rounds))
             if not choice.nodes or len(rounds) == MOST_ROUNDS:
                 raise self._none(instance, choice, rounds)
             self._site.service.report_progress(instance, "reserving")
-            outcome = self._round(instance, spec, choice, notes)
-            if grouped and isinstance(outcome, Node):
-                outcome = self._in_group(instance, outcome)
+            outcome = self._round(instance, spec, choice, notes, grouped)
             if isinstance(outcome, Node):
-                self._site.access.note(outcome)
+                self._site.nodes.note(outcome)
                 LOG.info(
                     "Node %s is reserved for instance %s, one of %d candidates out of %d",
                     *(outcome.uuid, instance.uuid, len(choice.nodes), choice.fitting),
@@ -119,34 +117,16 @@ class Reservation:
             rounds.append(f"{len(choice.nodes)} of {choice.fitting} candidates, {why}")
             spec = spec.without(useless)
 
-    def _in_group(self, instance: InstanceLike, node: Node) -> Node | tuple[str, Collection[str]]:
-        """Look whether another service was as quick; give up if so.
-
-        Two that met would meet again without the pause.
-        """
-        try:
-            reason = self._groups.why_not(instance, node)
-        except Exception as exc:
-            self._give_up_after(exc, instance)
-            raise
-        if reason is None:
-            return node
-        self._give_up(instance)
-        self._site.pause(self._rng.uniform(0, _LONGEST_PAUSE))
-        return reason, ()
-
     def _choose(
         self, instance: InstanceLike, spec: RequestSpec, grouped: bool, *, fresh: bool
     ) -> Choice:
         """Candidates; if there are none, or were none before, from a fresh list."""
-        snapshot = self._site.nodes.snapshot(refresh=fresh)
-        choice = self._best(snapshot, instance, spec, grouped)
-        if not choice.nodes and not fresh:
-            snapshot = self._site.nodes.snapshot(refresh=True)
-            choice = self._best(snapshot, instance, spec, grouped)
-        return choice
+        choice = self._choice(self._site.nodes.snapshot(refresh=fresh), instance, spec, grouped)
+        if choice.nodes or fresh:
+            return choice
+        return self._choice(self._site.nodes.snapshot(refresh=True), instance, spec, grouped)
 
-    def _best(
+    def _choice(
         self, snapshot: Snapshot, instance: InstanceLike, spec: RequestSpec, grouped: bool
     ) -> Choice:
         """Candidates in the failure domains that suit best."""
@@ -154,30 +134,21 @@ class Reservation:
             instance, snapshot, self._pools.allowed(snapshot), in_group=grouped
         )
         for allowed in levels or [()]:
-            choice = self._choice(snapshot, instance, spec, allowed)
+            choice = candidates.choose_nodes(
+                snapshot.free,
+                spec,
+                match=self._site.conf.ironic.match,
+                most=MOST_CANDIDATES,
+                rng=self._rng,
+                # The pool that was chosen, where that makes no difference otherwise.
+                prefer=lambda kind: (
+                    instance.node == pool_name(self._site.service.host, (kind[0] or "", kind[1]))
+                ),
+                allowed=allowed,
+            )
             if choice.nodes:
                 break
         return dataclasses.replace(choice, about=about)
-
-    def _choice(
-        self,
-        snapshot: Snapshot,
-        instance: InstanceLike,
-        spec: RequestSpec,
-        allowed: Collection[str] | None,
-    ) -> Choice:
-        return candidates.choose(
-            snapshot.free,
-            spec,
-            match=self._site.conf.ironic.match,
-            most=MOST_CANDIDATES,
-            rng=self._rng,
-            # The pool that was chosen, where that makes no difference otherwise.
-            prefer=lambda kind: (
-                instance.node == pool_name(self._site.service.host, (kind[0] or "", kind[1]))
-            ),
-            allowed=allowed,
-        )
 
     def _none(
         self, instance: InstanceLike, choice: Choice, rounds: list[str]
@@ -196,21 +167,26 @@ class Reservation:
     # -- one round ------------------------------------------------------------
 
     def _round(
-        self, instance: InstanceLike, spec: RequestSpec, choice: Choice, notes: Mapping[str, Any]
+        self,
+        instance: InstanceLike,
+        spec: RequestSpec,
+        choice: Choice,
+        notes: Mapping[str, Any],
+        grouped: bool,
     ) -> Node | tuple[str, Collection[str]]:
         """The node that is reserved, or why there is none and what not to ask for again."""
-        asked = [node.uuid for node in choice.nodes]
+        uuids = [node.uuid for node in choice.nodes]
         try:
             allocation = self._site.client.allocations.create(
                 instance.uuid,
                 resource_class=choice.nodes[0].resource_class or "",
-                candidate_nodes=asked,
+                candidate_nodes=uuids,
                 traits=spec.required_traits,
                 extra=notes,
             )
             allocation = self._decided(instance, allocation)
             if allocation.state == allocations.ACTIVE and allocation.node_uuid:
-                return self._taken(instance, allocation.node_uuid)
+                return self._taken(instance, allocation.node_uuid, grouped)
             self._give_up(instance)
             if allocation.state == allocations.ALLOCATING:
                 timeout = self._site.conf.ironic.allocation_timeout
@@ -218,8 +194,8 @@ class Reservation:
                 return why, ()
             why = f"Ironic: {allocation.last_error or f'state {allocation.state!r}'}"
             # What a former call asked for says nothing of these candidates, nor do locks.
-            formers = set(allocation.candidate_nodes or asked) != set(asked)
-            return why, () if formers or _LOCKED in why else asked
+            formers = set(allocation.candidate_nodes or uuids) != set(uuids)
+            return why, () if formers or _LOCKED in why else uuids
         except exceptions.WaitCancelled:
             raise
         except exceptions.BadRequest as exc:
@@ -230,17 +206,26 @@ class Reservation:
             self._give_up_after(exc, instance)
             raise
 
-    def _taken(self, instance: InstanceLike, uuid: str) -> Node | tuple[str, Collection[str]]:
-        """Look at the node that Ironic has reserved."""
+    def _taken(
+        self, instance: InstanceLike, uuid: str, grouped: bool
+    ) -> Node | tuple[str, Collection[str]]:
+        """Look at the node that Ironic has reserved, and at the others of its group."""
+        useless = [uuid]
         try:
-            node = self._site.access.held(instance, uuid)
+            node = self._site.nodes.read(uuid, instance.uuid)
+            self._site.nodes.check_carries(node, instance.uuid)
             reason = resources.why_not_deployable(node)
         except (exceptions.NodeNotAvailable, exceptions.NodeNotOurs) as exc:
             reason = exc.reason
+        if reason is None and grouped:
+            reason, useless = self._groups.why_not(instance, node.domain), []
         if reason is None:
             return node
         self._give_up(instance)
-        return f"Ironic reserved node {uuid}, but {reason}", [uuid]
+        if not useless:
+            # Another service was as quick; without the pause they would meet again.
+            self._site.pause(self._rng.uniform(0, _LONGEST_PAUSE))
+        return f"Ironic reserved node {uuid}, but {reason}", useless
 
     def _decided(self, instance: InstanceLike, allocation: Allocation) -> Allocation:
         """The allocation when Ironic has decided, or as it is at the deadline."""
@@ -261,20 +246,20 @@ class Reservation:
                 )
             interval = self._site.retry_interval
             pause = min(pause * _GROWTH, max(interval, pause))
-            now = self._site.client.allocations.get(instance.uuid)
-            if now is None:
+            current = self._site.client.allocations.get(instance.uuid)
+            if current is None:
                 raise exceptions.ReservationFailed(
                     instance.uuid,
-                    "somebody deleted the server's allocation before it had a node",
+                    "the server's allocation was deleted before it had a node",
                     candidates=len(allocation.candidate_nodes or ()),
                 )
-            allocation = now
+            allocation = current
         return allocation
 
     # -- give up --------------------------------------------------------------
 
     def release(self, instance: InstanceLike) -> bool:
-        """Delete the instance's allocation, whatever state it is in.
+        """Delete the instance's allocation, in any state.
 
         :returns: ``False`` if the node that it has is in use: that has to be torn
             down, and the allocation goes with it.
@@ -296,14 +281,14 @@ class Reservation:
         Before the reservation is given up: after that the node may be another's.
         """
         try:
-            change = Change.of(self._site, instance)
-            if "traits" in (change.node.instance_info or {}):
+            held = Held.of(self._site, instance)
+            if "traits" in (held.node.instance_info or {}):
                 # Without the key of a claim, which would stay there, too.
                 patch = [
                     {"op": "add", "path": "/instance_uuid", "value": instance.uuid},
                     {"op": "remove", "path": "/instance_info/traits"},
                 ]
-                self._site.client.patch_node(change.node.uuid, patch, again=change.again)
+                held.client.patch_node(held.uuid, patch)
         except exceptions.InstanceNotFound:
             return
         except (exceptions.NodeError, exceptions.IronicError) as exc:
@@ -332,7 +317,7 @@ class Reservation:
                 "[instance-left-on-node] The allocation of instance %s could not be given up "
                 "after the failure: %s. Destroying the instance tries it again",
                 instance.uuid,
-                logs.said(exc),
+                logs.error_text(exc),
                 exc_info=not isinstance(exc, exceptions.IronicVirtError),
             )
             error.add_note(f"Giving the reservation up failed too: {exc}")

@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""A change of the node that an instance has: a request, a wait, and what came of it.
+"""The node that carries an instance: the handle that actions read and change it through.
 
-Before each try of a request the node is read again, because it may belong to another
-instance by then.  What Ironic refuses becomes an error about the node; what Ironic could not
-be asked stays an :class:`~ironic_virt.exceptions.IronicError`.
+The guard lets the node pass when the handle is made, and before each further try of a change
+the node is read and guarded again, because it may belong to another instance by then.  What
+Ironic refuses becomes an error about the node; what Ironic could not be asked stays an
+:class:`~ironic_virt.exceptions.IronicError`.
 """
 
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from oslo_log import log as logging
 
@@ -20,7 +22,7 @@ from ironic_virt import exceptions
 from ironic_virt.baremetal import states
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.patches import JsonPatch
-from ironic_virt.driver.claim import claim
+from ironic_virt.driver.claim import claim_patch
 from ironic_virt.driver.site import Site
 from ironic_virt.virt import InstanceLike
 
@@ -47,11 +49,11 @@ def is_refusal(error: exceptions.IronicError) -> bool:
     )
 
 
-def has_moved(before: Node, now: Node) -> bool:
+def has_moved(before: Node, after: Node) -> bool:
     """Whether a node has been in another provision state since."""
     return (before.provision_state, before.provision_updated_at) != (
-        now.provision_state,
-        now.provision_updated_at,
+        after.provision_state,
+        after.provision_updated_at,
     )
 
 
@@ -59,40 +61,66 @@ class _Moved(Exception):
     """A request that carries nothing was refused, because one like it had been taken."""
 
 
-class Change:
-    """A change of one node for the instance that it carries.
+class Held:
+    """A node, for one action of the instance that it carries.
 
-    :ivar node: as it was read last, past the guard.
+    :param node: read just now.
+    :ivar node: as it was read last, past the guard, or seen last by a wait.
+    :ivar uuid: the node's.
+    :ivar client: asks Ironic; reads and guards the node before each further try of a change.
+    :raises NodeTaken, NodeNotAvailable, NodeNotOurs: it is not ours to act on.
     """
 
     def __init__(self, site: Site, instance: InstanceLike, node: Node) -> None:
+        site.nodes.check_carries(node, instance.uuid)
         self._site = site
+        self._checks: tuple[Callable[[Node], object], ...] = ()
         self.instance = instance
         self.node = node
+        self.uuid = node.uuid
+        self.client = site.client.rechecking(self._recheck)
 
     @classmethod
-    def of(cls, site: Site, instance: InstanceLike) -> Change:
-        """A change of the node that carries the instance, read now.
+    def of(cls, site: Site, instance: InstanceLike) -> Self:
+        """The node that carries the instance, read now.
 
         :raises InstanceNotFound: no node does.
         :raises NodeNotOurs: it is outside the target set.
         """
-        return cls(site, instance, site.access.guarded(instance))
+        return cls(site, instance, site.nodes.read_carrier(instance))
 
-    def look(self) -> Node:
+    def only_if(self, check: Callable[[Node], object]) -> Self:
+        """Return a copy that calls one more check for each read and before each retry.
+
+        :param check: given the node as it is then; raises if the change is no longer right.
+        """
+        twin = copy.copy(self)
+        twin._checks = (*self._checks, check)
+        twin.client = self._site.client.rechecking(twin._recheck)
+        return twin
+
+    def refresh(self) -> Node:
         """Read the node again.
 
         :raises NodeTaken, NodeNotAvailable, NodeNotOurs: it is not ours to act on any more.
         """
-        self.node = self._site.access.held(self.instance, self.node.uuid)
+        self.node = self._recheck()
         return self.node
 
-    def again(self) -> None:
-        """See that a request may be sent another time.
+    def replace(self, node: Node) -> None:
+        """Take the node over as the answer to a change has shown it.
 
-        :raises NodeTaken, NodeNotAvailable, NodeNotOurs: it may not.
+        :raises NodeTaken, NodeNotAvailable, NodeNotOurs: it is not ours to act on any more.
         """
-        self._site.access.held(self.instance, self.node.uuid)
+        self._site.nodes.check_carries(node, self.instance.uuid)
+        self.node = node
+
+    def _recheck(self) -> Node:
+        node = self._site.nodes.read(self.uuid, self.instance.uuid)
+        self._site.nodes.check_carries(node, self.instance.uuid)
+        for check in self._checks:
+            check(node)
+        return node
 
     # -- errors ---------------------------------------------------------------
 
@@ -100,7 +128,7 @@ class Change:
         self, kind: Callable[..., exceptions.NodeError], *details: Any, **more: Any
     ) -> exceptions.NodeError:
         """An error about this node and its instance."""
-        return kind(self.node.uuid, self.instance.uuid, *details, **more)
+        return kind(self.uuid, self.instance.uuid, *details, **more)
 
     @contextlib.contextmanager
     def refused_as(
@@ -149,8 +177,8 @@ class Change:
         before = self.node
         carries = any(given.values())
 
-        def moved(now: Node, *, lost: bool) -> bool:
-            if not has_moved(before, now):
+        def moved(after: Node, *, lost: bool) -> bool:
+            if not has_moved(before, after):
                 return False
             if carries and not (lost and given.get("rescue_password")):
                 raise self.error(
@@ -160,31 +188,27 @@ class Change:
                 )
             return True
 
-        def again() -> None:
-            if moved(self._site.access.held(self.instance, before.uuid), lost=False):
+        def recheck() -> None:
+            if moved(self._recheck(), lost=False):
                 raise _Moved
 
         try:
-            self._site.client.set_provision_state(
-                before.uuid,
-                verb,
-                applied=functools.partial(moved, lost=True),
-                again=again,
-                **given,
+            self._site.client.rechecking(recheck).set_provision_state(
+                self.uuid, verb, applied=functools.partial(moved, lost=True), **given
             )
         except _Moved:
-            LOG.info("Node %s: another request for %r was taken before", before.uuid, verb)
+            LOG.info("Node %s: Ironic accepted another request for %r first", self.uuid, verb)
 
     def patch(self, changes: JsonPatch) -> Node:
         """Write to the node if it still carries the instance, and return it as it is then.
 
-        For errors see :meth:`IronicClient.patch_node`.
+        The answer is not guarded, because what was written has been written.
 
-        :raises Conflict: among others if it is another's by now.
+        :raises Conflict: among others if it is another's by now; see the client for more.
         """
-        return self._site.client.patch_node(
-            self.node.uuid, [*claim(self.node, self.instance.uuid), *changes], again=self.again
-        )
+        patch = [*claim_patch(self.node, self.instance.uuid), *changes]
+        self.node = self.client.patch_node(self.uuid, patch)
+        return self.node
 
     # -- waiting and noting ---------------------------------------------------
 
@@ -215,19 +239,19 @@ class Change:
         """
         service, seen = self._site.service, self.node.provision_state
 
-        def look(now: Node | None) -> T | None:
+        def look(node: Node | None) -> T | None:
             nonlocal seen
             # Being active is reported when it is known to be ours.
-            if step and now is not None and now.provision_state not in (seen, states.ACTIVE):
-                seen = now.provision_state
+            if step and node is not None and node.provision_state not in (seen, states.ACTIVE):
+                seen = node.provision_state
                 service.report_progress(self.instance, step, seen or "")
-            return until(now)
+            return until(node)
 
         how: dict[str, Any] = {"what": what, "instance": self.instance.uuid}
         if abortable:
             how["abort"] = lambda: service.abort_reason(self.instance)
         patience: dict[str, Any] = {"patience": PATIENCE} if abortable else {}
-        uuid, wait = self.node.uuid, self._site.watcher.wait
+        uuid, wait = self.uuid, self._site.watcher.wait
         with service.metrics.waiting(kind):
             try:
                 return wait(uuid, look, timeout=timeout, state=state, **how, **patience)
@@ -242,6 +266,10 @@ class Change:
                     raise
                 return result
 
-    def note(self, done: Node | None) -> Node | None:
-        """Let the inventory know of the node as a wait has shown it; see :class:`NodeAccess`."""
-        return self._site.access.note_seen(done, self.node.uuid)
+    def note(self, node: Node) -> Node:
+        """Take the node over as a wait has shown it, and let the inventory know of it.
+
+        :returns: the node, read again where the wait has shown a part, if it could be read.
+        """
+        self.node = self._site.nodes.note_seen(node, self.uuid) or node
+        return self.node

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import abc
 import contextlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from ironic_virt.virt.metrics import Metrics
 from ironic_virt.virt.values import (
@@ -24,9 +24,9 @@ class VirtAPI(abc.ABC):
 
     Any thread may call any method.
 
-    :cvar move_command: the command by which an operator gives a node's record to another
-        host, with ``{node}`` and ``{host}`` in it; for messages.
-    :ivar metrics: told of the driver's work; set before the driver is made.
+    :cvar move_command: the command that gives a node's record to another host, with ``{node}``
+        and ``{host}`` in it; for messages.
+    :ivar metrics: counts the driver's work; set before the driver is made.
     """
 
     metrics = Metrics()
@@ -86,32 +86,22 @@ class VirtAPI(abc.ABC):
         return set(self.owned_instance_uuids()).intersection(uuids)
 
     def group_of(self, instance: InstanceLike) -> ServerGroup | None:
-        """Return the server group of an instance that is about to get a node.
-
-        :raises ReservationFailed: that can't be found out.
-        """
+        """Return the server group of an instance that is about to get a node."""
         return None
 
     def domains_of(self, instance: InstanceLike) -> Collection[str] | None:
-        """Return the failure domains that were asked for; only called if Ironic picks the node.
-
-        :returns: ``None``: any.
-        :raises ReservationFailed: that can't be found out.
-        """
+        """Return those that were asked for, ``None``: any; called if Ironic picks the node."""
         return None
 
     def note_domain(self, instance: InstanceLike, domain: str | None) -> None:  # noqa: B027
-        """Write down the failure domain of a member of a group; ``None``: it has none any more.
-
-        Returns when :meth:`group_of` shows it to the other members.
-        """
+        """Write down the failure domain of a member, for :meth:`group_of`; ``None``: none."""
 
     def placeless(self, uuids: Collection[str]) -> Collection[str]:
-        """Return which of these instances exist without a node, and are not to get one now."""
+        """Return which of these instances have no node by the records and are not to get one."""
         return ()
 
     def release_place(self, instance: InstanceLike) -> None:  # noqa: B027
-        """Called when the node is given up that was reserved for one of :meth:`placeless`."""
+        """Called when a node is given up that was reserved for one of :meth:`placeless`."""
 
     def image_of(self, instance: InstanceLike) -> ImageLike | None:
         """Return the image of an instance that is about to be deployed.
@@ -131,7 +121,7 @@ class VirtAPI(abc.ABC):
         """
 
     def waiting(self, instance_uuid: str | None) -> contextlib.AbstractContextManager[None]:
-        """Be told that a thread does nothing but wait for Ironic while the block runs.
+        """Return a context in which the calling thread only waits for Ironic.
 
         :param instance_uuid: of the instance that it waits for.
         """
@@ -166,6 +156,14 @@ class VirtAPI(abc.ABC):
             ``deploying``, ``active``, ``tearing down``, ``released``, ...
         :param detail: Ironic's provision state, where there is one.
         """
+
+    def needs(self) -> Mapping[str, Callable[[], object]]:
+        """Return what this service needs besides Ironic, by name, for a standby.
+
+        :returns: for each a look at it, which raises within seconds if it can't be reached.
+            Called in a native thread.
+        """
+        return {}
 
     def standing_by(self) -> None:  # noqa: B027
         """Called about once a second while another process of this host name is active."""
