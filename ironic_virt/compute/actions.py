@@ -2,10 +2,10 @@
 
 """What the driver has to do for each verb: functions that return the settled state or raise.
 
-An action goes on from whatever it finds, since it may be carried out again after a crash.  It
-writes nothing into the records; :mod:`ironic_virt.compute.engine.carrying_out` does, and sees
-to all errors.  Beside an action may stand a function that says what the instance is after an
-error.
+An action continues from any state that it finds, since it may be repeated after a crash.  It
+writes nothing into the records; :mod:`ironic_virt.compute.engine.task_runner` does that, and
+handles all errors.  An action may have a second function, which says what the instance is after
+an error.
 """
 
 from __future__ import annotations
@@ -89,10 +89,12 @@ class Task:
     """What is wanted of an instance.
 
     :param instance: its record, read just now.
+    :param shutdown_timeout: seconds that its system has to shut down.
     """
 
     driver: IronicDriver
     instance: Instance
+    shutdown_timeout: int
 
     @property
     def vm_state(self) -> VmState:
@@ -132,8 +134,9 @@ def power_on(task: Task) -> Settled:
 
 
 def power_off(task: Task) -> Settled:
-    """Power the node off."""
-    task.driver.power_off(task.instance)
+    """Power the node off, when its system has shut down unless the argument ``hard`` is given."""
+    timeout = 0 if task.argument("hard") else task.shutdown_timeout
+    task.driver.power_off(task.instance, timeout)
     return _runs(task, virt.PowerState.SHUTDOWN)
 
 
@@ -187,8 +190,8 @@ def rebuild(task: Task) -> Settled:
         raise
     stopped = task.vm_state is VmState.STOPPED
     if stopped:
-        # Ironic has powered it on.
-        task.driver.power_off(task.instance)
+        # Ironic has powered it on, and its system may be at its first boot.
+        task.driver.power_off(task.instance, task.shutdown_timeout)
     return Settled(VmState.STOPPED if stopped else VmState.ACTIVE, task.power_state())
 
 
@@ -242,13 +245,13 @@ def rescue_failed(task: Task, error: Exception) -> Settled:
 
 
 def attach_interface(task: Task) -> Settled:
-    """Attach a VIF; one that is attached already is no error."""
+    """Attach a VIF, unless it is attached already."""
     task.driver.attach_interface(task.instance, virt.Vif(task.argument("vif")))
     return Settled(task.vm_state)
 
 
 def detach_interface(task: Task) -> Settled:
-    """Detach a VIF; one that is gone already is no error."""
+    """Detach a VIF, unless it is gone already."""
     task.driver.detach_interface(task.instance, virt.Vif(task.argument("vif")))
     return Settled(task.vm_state)
 

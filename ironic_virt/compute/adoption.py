@@ -26,10 +26,10 @@ _POWER = {
 }
 
 
-def adopt(database: Database, client: IronicClient, node: str, flavor: virt.Flavor) -> Instance:
+def adopt(database: Database, client: IronicClient, uuid: str, flavor: virt.Flavor) -> Instance:
     """Write the record of the instance that a node has.
 
-    :param node: its uuid.
+    :param uuid: the node's.
     :param flavor: the one that the instance was built with.
     :raises InvalidRequest: Ironic has no instance there that is deployed.
     :raises ComputeNodeNotFound: no service has a record of the node.
@@ -37,29 +37,29 @@ def adopt(database: Database, client: IronicClient, node: str, flavor: virt.Flav
     :raises InstanceExists: the records have the instance, perhaps as a deleted one.
     :raises IronicError: Ironic could not be asked, or has no such node.
     """
-    found = client.get_node(node)
-    if found.instance_uuid is None or found.provision_state not in DEPLOYED:
+    node = client.get_node(uuid)
+    if node.instance_uuid is None or node.provision_state not in DEPLOYED:
         raise InvalidRequest(
-            f"no server is deployed there: the node is {found.provision_state}, and its "
-            f"instance_uuid is {found.instance_uuid or 'none'}"
+            f"no server is deployed there: the node is {node.provision_state}, and its "
+            f"instance_uuid is {node.instance_uuid or 'none'}"
         )
-    power_state = _POWER.get(found.power_state or "", virt.PowerState.NOSTATE)
-    vm_state = DEPLOYED[found.provision_state]
+    power_state = _POWER.get(node.power_state or "", virt.PowerState.NOSTATE)
+    vm_state = DEPLOYED[node.provision_state]
     if vm_state is VmState.ACTIVE and power_state is virt.PowerState.SHUTDOWN:
         vm_state = VmState.STOPPED
-    info: dict[str, Any] = dict(found.instance_info or {})
+    info: dict[str, Any] = dict(node.instance_info or {})
     new = NewInstance(
-        uuid=found.instance_uuid,
+        uuid=node.instance_uuid,
         flavor=flavor,
         image=virt.ImageMeta(
             str(info.get("image_source") or info.get("boot_iso") or ""),
             info.get("image_checksum") or info.get("image_os_hash_value"),
             info.get("image_disk_format"),
         ),
-        display_name=_name(found, info),
-        ports=tuple(virt.Vif(vif) for vif in client.ports.vifs(found.uuid)),
+        display_name=_name(node, info),
+        ports=tuple(virt.Vif(vif) for vif in client.ports.vifs(node.uuid)),
     )
-    return database.instances.adopt(new, found.uuid, vm_state, power_state)
+    return database.instances.adopt(new, node.uuid, vm_state, power_state)
 
 
 def _name(node: Node, info: dict[str, Any]) -> str | None:

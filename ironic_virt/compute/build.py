@@ -13,7 +13,6 @@ become is written down as soon as it is reserved.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -23,13 +22,14 @@ from oslo_log import log as logging
 
 from ironic_virt import exceptions, virt
 from ironic_virt.compute.actions import OUT_OF_REACH, Result, Settled, Task, TryLater
+from ironic_virt.compute.candidates import choose
 from ironic_virt.compute.db import Database
-from ironic_virt.compute.db.records import FaultReport, Fence, Instance
+from ironic_virt.compute.db.records import Fault, Fence, Instance
 from ironic_virt.compute.errors import ClaimLost, NoSuchInstance, one_line
 from ironic_virt.compute.states import TaskState, VmState
 from ironic_virt.request.spec import RequestSpec
-from ironic_virt.scheduler.candidates import ComputeNodeLike
 from ironic_virt.scheduler.filter_scheduler import FilterScheduler
+from ironic_virt.scheduler.host_state import ComputeNodeLike
 
 if TYPE_CHECKING:
     from ironic_virt.driver import IronicDriver
@@ -117,7 +117,7 @@ class Build:
         if (instance.task_state, instance.host, instance.attempts) != began:
             return Result.ABORTED
         if isinstance(error, exceptions.NodeTaken) and self._is_leaving(error.owner):
-            raise TryLater(f"{one_line(error)}, and that is being deleted") from error
+            raise TryLater(f"{one_line(error)}, and that server is being deleted") from error
         if not isinstance(error, exceptions.NodeError) and self._has_begun(instance):
             raise TryLater(f"{one_line(error)}. And its deployment has begun") from error
         try:
@@ -143,10 +143,10 @@ class Build:
             return self._fail(
                 instance,
                 error,
-                f"{one_line(error)}. No other node is tried: this one was asked for",
+                f"{one_line(error)}. No other node is tried: this one was requested",
             )
         attempts = self._conf.scheduler.max_attempts
-        # The guard has looked at an untouched node, which is no attempt.
+        # If the guard refused the node, nothing was changed, so it doesn't count as an attempt.
         refused = isinstance(error, exceptions.NodeNotOurs)
         if not refused and instance.attempts - instance.refusals >= attempts:
             return self._fail(
@@ -160,7 +160,7 @@ class Build:
     def _has_begun(self, instance: Instance) -> bool:
         """Whether a node is deployed for the instance, or being deployed.
 
-        :raises TryLater: that can't be told now.
+        :raises TryLater: that is not known now.
         """
         try:
             info = self._driver.get_info(instance, use_cache=False)
@@ -173,7 +173,7 @@ class Build:
     def _is_leaving(self, instance: str) -> bool:
         """Whether an instance is being deleted."""
         try:
-            return self._instances.task_state(instance) == TaskState.DELETING
+            return self._instances.get(instance).task_state == TaskState.DELETING
         except NoSuchInstance:
             return False
 
@@ -200,7 +200,7 @@ class Build:
         return Result.RESCHEDULED
 
     def _move(
-        self, instance: Instance, fault: FaultReport, given_up: str | None, refused: bool
+        self, instance: Instance, fault: Fault, given_up: str | None, refused: bool
     ) -> ComputeNodeLike | None:
         """Give a build another node, or a place in a pool, perhaps of another host.
 
@@ -218,23 +218,28 @@ class Build:
             exclude_nodes={*instance.tried_nodes, *([given_up] if given_up else [])},
             num_attempts=instance.attempts + 1,
         )
-        for host in self._scheduler.ranked(spec, self._db.candidates):
-            with contextlib.suppress(ClaimLost):
+        lost: set[str] = set()
+        while True:
+            (node,) = choose(self._db, self._scheduler, spec)
+            try:
                 moved = self._instances.reschedule(
-                    *(instance.uuid, TaskState.SPAWNING, host.record, fault),
-                    attempts=instance.attempts,
+                    *(instance.uuid, node, fault),
                     tried=given_up,
                     refused=refused,
                     fence=self._fence(instance),
                 )
-                return host.record if moved else None
-        raise AssertionError("the scheduler says that there is none by an error")
+            except ClaimLost:
+                # The records say by now who has it; what is lost twice is not tried again.
+                spec = spec.without({node.uuid} & lost)
+                lost.add(node.uuid)
+            else:
+                return node if moved else None
 
-    def _fault(self, instance: Instance, error: Exception) -> FaultReport:
+    def _fault(self, instance: Instance, error: Exception) -> Fault:
         """Why an attempt failed; its details are those of all attempts until now."""
         attempt = f"{instance.attempts}, {instance.host}: {one_line(error)}"
         details = "\n".join([*_attempts(instance), attempt])
-        return FaultReport(one_line(error), details=details)
+        return Fault(one_line(error), details=details)
 
     def _before(self, instance: Instance) -> str:
         """Why the earlier attempts failed, where there was no node for them."""
@@ -247,7 +252,7 @@ class Build:
         failed = self._instances.fail(
             instance.uuid,
             TaskState.SPAWNING,
-            FaultReport.of(error, message),
+            Fault.of(error, message),
             release=release,
             fence=self._fence(instance),
         )

@@ -31,26 +31,29 @@ class RecordsError(exceptions.IronicVirtError):
 # -- the database -------------------------------------------------------------
 
 
-class DatabaseUnreachable(RecordsError):
-    """The database could not be opened or did not answer.
+class DatabaseError(RecordsError):
+    """The database can't be used now.
 
     :param url: the connection URL, its password hidden.
     :param reason: what the database or its driver said, on one line.
     """
 
+    event = "failed"
+
     def __init__(self, url: str, reason: str) -> None:
         self.url = url
         self.reason = reason
-        super().__init__(f"The database {url} can't be used: {reason}")
+        super().__init__(f"The database {url} {self.event}: {reason}")
 
 
-class DatabaseFailed(RecordsError):
+class DatabaseUnreachable(DatabaseError):
+    """The database could not be opened or did not answer."""
+
+    event = "can't be used"
+
+
+class DatabaseFailed(DatabaseError):
     """The database refused a statement."""
-
-    def __init__(self, url: str, reason: str) -> None:
-        self.url = url
-        self.reason = reason
-        super().__init__(f"The database {url} failed: {reason}")
 
 
 class SchemaMismatch(RecordsError):
@@ -64,8 +67,8 @@ class SchemaMismatch(RecordsError):
         self.url = url
         self.found = found
         self.needed = needed
-        has = "has no tables" if found is None else f"has tables of version {found}"
-        super().__init__(f"The database {url} {has}, this version needs {needed}: {advice}")
+        has = "has no tables" if found is None else f"has tables of version {found}, not {needed}"
+        super().__init__(f"The database {url} {has}: {advice}")
 
 
 # -- services -----------------------------------------------------------------
@@ -86,7 +89,7 @@ class ServiceSuperseded(RecordsError):
         self.host = host
         super().__init__(
             f"Another process has taken over as compute service {host!r}: this one must stop. "
-            "Each service needs a [DEFAULT] host of its own"
+            "Each service needs its own [DEFAULT] host"
         )
 
 
@@ -215,6 +218,18 @@ class InvalidRequest(RecordsError):
     """The request is impossible; nothing was written."""
 
 
+class PortTaken(InvalidRequest):
+    """Another instance has a port; nothing was written.
+
+    :ivar holder: that instance's uuid.
+    """
+
+    def __init__(self, port: str, holder: str) -> None:
+        self.port = port
+        self.holder = holder
+        super().__init__(f"server {holder} has the port {port}")
+
+
 class RequestTimeout(RecordsError):
     """What was asked for isn't done after so long; it still holds.
 
@@ -226,5 +241,5 @@ class RequestTimeout(RecordsError):
         self.seconds = seconds
         super().__init__(
             f"Not done after {seconds:g} s: server {', '.join(self.instances)}; "
-            "what was asked for still holds"
+            "the request continues"
         )

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal.client import IronicClient
@@ -22,8 +22,8 @@ from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.node_filter import NodeFilter
 from ironic_virt.compute import errors
 from ironic_virt.compute.db import Database
-from ironic_virt.compute.db.moves import Move, Outcome
-from ironic_virt.compute.db.transactions import chunks
+from ironic_virt.compute.db.database import chunks
+from ironic_virt.compute.db.moves import Move, MoveOutcome
 from ironic_virt.sharding.selector import TargetSet, same_shard
 
 BATCH = 500
@@ -86,9 +86,9 @@ class Mover:
         :raises IronicError: it could not be asked.
         """
         if self._client is None:
-            raise ValueError("a shard's nodes are known by Ironic only")
-        found = self._client.list_nodes(NodeFilter(shard=shard), fields=("uuid",))
-        return sorted(node.uuid for node in found)
+            raise ValueError("only Ironic knows a shard's nodes")
+        nodes = self._client.list_nodes(NodeFilter(shard=shard), fields=("uuid",))
+        return sorted(node.uuid for node in nodes)
 
     def nodes_of_service(self, host: str) -> Sequence[str]:
         """The uuids of the nodes that a service has in the records, sorted.
@@ -108,77 +108,64 @@ class Mover:
             known, and another run will tell.
         :raises IronicError: Ironic could not be asked; this batch was not moved.
         """
-        listed = None
-        if self._client is not None and len(nodes) > _FEW:
-            found = self._client.list_nodes(NodeFilter(), fields=_FIELDS)
-            listed = {node.uuid: node for node in found}
-        for batch in chunks(nodes, BATCH):
-            yield self._batch(batch, listed)
-
-    def _batch(self, nodes: Sequence[str], listed: Mapping[str, Node] | None) -> Sequence[Move]:
+        look: Callable[[str], Node | None] | None = None
+        if self._client is not None:
+            look = self._client.get_node
+            if len(nodes) > _FEW:
+                every = self._client.list_nodes(NodeFilter(), fields=_FIELDS)
+                look = {node.uuid: node for node in every}.get
         decide = functools.partial(
             self._database.moves.move, destination=self._destination, force=self._force
         )
-        found = {one.node: one for one in decide(nodes, dry_run=True)}
-        movable = [one for one in found.values() if one.outcome is Outcome.WOULD_MOVE]
-        if self._client is not None and movable:
-            target = self._target()
-            movable = [self._compared(one, target, listed) for one in movable]
-            found |= {one.node: one for one in movable}
-        wanted = [one.node for one in movable if one.outcome is Outcome.WOULD_MOVE]
-        if wanted and not self._dry_run:
-            found |= {one.node: one for one in decide(wanted)}
-        return [found[node] for node in nodes]
+        for batch in chunks(nodes, BATCH):
+            moves = {move.node: move for move in decide(batch, dry_run=True)}
+            if look is not None and any(
+                move.outcome is MoveOutcome.WOULD_MOVE for move in moves.values()
+            ):
+                service = self._database.services.get(self._destination)
+                group = service.conductor_group
+                target = TargetSet(None if group is None else group.lower(), service.shard_key)
+                moves = {node: _compared(look, target, move) for node, move in moves.items()}
+            movable = [
+                node for node, move in moves.items() if move.outcome is MoveOutcome.WOULD_MOVE
+            ]
+            if not self._dry_run:
+                moves |= {move.node: move for move in decide(movable)}
+            yield [moves[node] for node in batch]
 
-    def _target(self) -> TargetSet:
-        """Which nodes the destination serves."""
-        service = self._database.services.get(self._destination)
-        group = service.conductor_group
-        return TargetSet(None if group is None else group.lower(), service.shard_key)
 
-    def _in_ironic(self, uuid: str, listed: Mapping[str, Node] | None) -> Node | None:
-        assert self._client is not None
-        if listed is not None:
-            return listed.get(uuid)
-        try:
-            return self._client.get_node(uuid)
-        except exceptions.NodeNotFound:
-            return None
-
-    def _compared(self, move: Move, target: TargetSet, listed: Mapping[str, Node] | None) -> Move:
-        """The move, refused if Ironic has it otherwise than the records or the destination."""
-        try:
-            node = self._in_ironic(move.node, listed)
-        except exceptions.IronicUnreachable:
-            raise
-        except exceptions.IronicVirtError as exc:
-            return dataclasses.replace(move, outcome=Outcome.FAILED, reason=str(exc))
-        if node is None:
-            return move.refused("ironic-node", "Ironic has no such node; check the uuid")
-        if why := target.why_outside(node):
-            return move.refused(
-                "ironic-target",
-                f"compute service {move.destination!r} would not serve it: {why}",
-            )
-        if why := _disagreement(move, node):
-            return move.refused("ironic-server", why)
+def _compared(look: Callable[[str], Node | None], target: TargetSet, move: Move) -> Move:
+    """The move, refused if Ironic has it otherwise than the records or the destination."""
+    if move.outcome is not MoveOutcome.WOULD_MOVE:
         return move
+    try:
+        node = look(move.node)
+    except exceptions.NodeNotFound:
+        node = None
+    except exceptions.IronicUnreachable:
+        raise
+    except exceptions.IronicVirtError as exc:
+        return dataclasses.replace(move, outcome=MoveOutcome.FAILED, reason=str(exc))
+    if node is None:
+        return move.refused("ironic-node", "Ironic has no such node; check the uuid")
+    if why := target.why_outside(node):
+        return move.refused(
+            "ironic-target",
+            f"compute service {move.destination!r} would not serve it: {why}",
+        )
+    if why := _disagreement(move, node):
+        return move.refused("ironic-server", why)
+    return move
 
 
 def _disagreement(move: Move, node: Node) -> str | None:
     """How Ironic and the records differ about who has the node."""
-    if node.instance_uuid == move.instance:
-        return None
-    if node.instance_uuid is not None:
-        said = f"server {move.instance}" if move.instance else "no server"
+    recorded = f"the records have {f'server {move.instance}' if move.instance else 'no server'}"
+    if node.instance_uuid not in {None, move.instance}:
         return (
-            f"Ironic has server {node.instance_uuid} on it, the records have {said}; find "
-            "out whose it is first"
+            f"Ironic has server {node.instance_uuid} on it, {recorded}; find out whose it is first"
         )
-    # On its way to the node, or off it; the destination carries on.
-    if not move.settled:
-        return None
-    return (
-        f"the records have server {move.instance} on it, Ironic has none; find out what became "
-        "of it first"
-    )
+    # One that is on its way to the node, or off it, is carried on by the destination.
+    if node.instance_uuid is None and move.settled:
+        return f"{recorded} on it, Ironic has none; find out what became of it first"
+    return None

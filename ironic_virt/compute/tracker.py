@@ -2,9 +2,9 @@
 
 """Keeps the records of this host's nodes as the driver says that the nodes are.
 
-Made for 100,000 nodes: a refresh asks the driver in detail only for those of
-which it has news, and writes only what differs.  Now and then everything is
-compared, so that a record which something else has changed is mended, too.
+Made for 100,000 nodes: a refresh asks the driver in detail only for nodes that
+have changed, and writes only what differs.  Now and then everything is compared,
+so that a record which something else has changed is corrected, too.
 
 Nodes that aren't listed any more are withdrawn at once: nobody is given one.  A record is
 deleted only after the driver confirms that the node is gone.  A record of another host is
@@ -20,18 +20,18 @@ One refresh at a time.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from oslo_log import log as logging
 
 from ironic_virt.compute.db import Database
 from ironic_virt.compute.db.records import NodePool, NodeReport
-from ironic_virt.compute.engine.metrics import Metrics
 from ironic_virt.compute.errors import ComputeNodeInUse, ComputeNodeNotFound
 from ironic_virt.exceptions import InventoryTooOld, NodeNotAvailable
 
 if TYPE_CHECKING:
     from ironic_virt.driver import IronicDriver
+    from ironic_virt.virt import NodeInventory, NodeResource
 
 LOG = logging.getLogger(__name__)
 
@@ -45,19 +45,13 @@ _NAMED = 8
 
 
 class Tracker:
-    """Refreshes the records.
+    """Refreshes the records."""
 
-    :param host: this service's host name.
-    """
-
-    def __init__(
-        self, host: str, driver: IronicDriver, database: Database, metrics: Metrics
-    ) -> None:
+    def __init__(self, host: str, driver: IronicDriver, database: Database) -> None:
         self._host = host
         self._driver = driver
         self._nodes = database.compute_nodes
         self._pools = database.pools
-        self._metrics = metrics
         self._written: dict[str, object] = {}
         self._rounds = 0
         self._next_missing = ""
@@ -81,17 +75,13 @@ class Tracker:
             is offered any more.
         """
         try:
-            try:
-                self._refresh()
-            except InventoryTooOld as error:
-                self._withdraw_all(error)
-                raise
-        except Exception:
-            self._metrics.refresh_failed()
+            self._refresh()
+        except InventoryTooOld as error:
+            self._withdraw_all(error)
             raise
 
     def forget(self, node: str, *, given_back: bool = False) -> None:
-        """Take note that a node's record was changed: compare it anew.
+        """Take note that a node's record was changed: compare it at the next refresh.
 
         :param given_back: its instance has left it.
         """
@@ -102,58 +92,47 @@ class Tracker:
     def _refresh(self) -> None:
         # A node that is given back from now on may be listed as it was before that.
         given_back = frozenset(self._given_back)
-        with self._metrics.refresh_part("ironic"):
-            names = self._driver.get_available_nodes(refresh=True)
-            failed = self._driver.refresh_error()
-            versions = self._driver.node_versions()
-            picks = self._driver.picks_nodes()
-        with self._metrics.refresh_part("compare"):
-            if self._rounds % WHOLE_EVERY == 0:
-                self._written.clear()
-            self._rounds += 1
-            # What is known as a node need not be asked for: there may be many.
-            pools = {
-                name
-                for name in names
-                if (picks or name not in versions) and self._driver.is_pool(name)
-            }
-            offered = [self._pool(name) for name in sorted(pools)]
-            uuids = [name for name in names if name not in pools] if pools else names
-            news = [uuid for uuid in uuids if self._is_news(uuid, versions)]
-            reports = [report for uuid in news if (report := self._report(uuid, picks))]
-        with self._metrics.refresh_part("records"):
-            if reports:
-                self._save(reports, versions)
-                back = {one.uuid for one in reports if not one.cleaning}
-                self._given_back -= back & given_back
-            self._pools.save(self._host, offered if offered or picks else None)
-            if picks:
-                self._written.clear()
-                deleted = self._keep_only(uuids)
-            elif failed is not None:
-                # Ironic would have to be asked.
-                deleted = 0
-            else:
-                known = set(self._nodes.uuids(self._host))
-                deleted = self._look_for(known.difference(uuids))
+        names = self._driver.get_available_nodes(refresh=True)
+        failed = self._driver.refresh_error()
+        versions = self._driver.node_versions()
+        picks = self._driver.picks_nodes()
+        if picks or self._rounds % WHOLE_EVERY == 0:
+            self._written.clear()
+        self._rounds += 1
+        # What is known as a node need not be asked for: there may be many.
+        pools = {
+            name
+            for name in names
+            if (picks or name not in versions) and self._driver.is_pool(name)
+        }
+        uuids = [name for name in names if name not in pools] if pools else names
+        news = [uuid for uuid in uuids if self._is_news(uuid, versions)]
+        reports = [report for uuid in news if (report := self._report(uuid, picks))]
+        if reports:
+            self._save(reports, versions)
+            clean = {report.uuid for report in reports if not report.cleaning}
+            self._given_back -= clean & given_back
+        offered = [self._pool(name) for name in sorted(pools)]
+        self._pools.save(self._host, offered if offered or picks else None)
+        if picks:
+            # Pools have taken the place of single nodes that have no instance any more.
+            if deleted := self._nodes.keep_only(self._host, uuids):
+                LOG.info("Ironic picks the nodes: the records of %d nodes are deleted", deleted)
+        elif failed is None:
+            self._look_for(set(self._nodes.uuids(self._host)).difference(uuids))
         if failed is not None:
-            self._metrics.refresh_failed()
-            LOG.debug("The records are of the last list that did not fail: %s", failed)
+            LOG.debug("The records are those of the last successful list: %s", failed)
             return
         if self._withdrawn:
             self._withdrawn = False
             LOG.info("The nodes of this host are offered again")
-        self._metrics.refreshed(compared=len(news), deleted=deleted)
         LOG.debug(
-            "Refreshed the records of %d nodes and %d pools: %d nodes had news, %d are deleted",
-            *(len(uuids), len(pools), len(news), deleted),
+            "Refreshed the records of %d nodes and %d pools: %d nodes changed",
+            *(len(uuids), len(pools), len(news)),
         )
-
-    # -- pools ----------------------------------------------------------------
 
     def _pool(self, name: str) -> NodePool:
         """What the driver says of a pool."""
-        resource = self._driver.get_available_resource(name)
         inventory = self._driver.get_inventory(name)
         return NodePool(
             name=name,
@@ -162,24 +141,8 @@ class Tracker:
             total=inventory.total,
             used=inventory.used,
             reserved=inventory.reserved,
-            traits=inventory.traits,
-            stats=dict(resource.stats),
-            vcpus=resource.vcpus,
-            memory_mb=resource.memory_mb,
-            local_gb=resource.local_gb,
-            cpu_arch=resource.cpu_arch,
+            **_hardware_columns(self._driver.get_available_resource(name), inventory),
         )
-
-    def _keep_only(self, nodes: Collection[str]) -> int:
-        """Delete the records of single nodes that the pools have taken the place of.
-
-        :param nodes: those that still have an instance.
-        :returns: how many were deleted.
-        """
-        deleted = self._nodes.keep_only(self._host, nodes)
-        if deleted:
-            LOG.info("Ironic picks the nodes: the records of %d single nodes are deleted", deleted)
-        return deleted
 
     # -- nodes that are there -------------------------------------------------
 
@@ -194,7 +157,14 @@ class Tracker:
     def _save(self, reports: Sequence[NodeReport], versions: Mapping[str, object]) -> None:
         take_over = self._driver.rebalances_nodes()
         conflicts = self._nodes.save(self._host, reports, take_over=take_over)
-        self._tell_of_conflicts(conflicts)
+        for uuid, owner in conflicts.items():
+            if self._conflicts.get(uuid) != owner:
+                LOG.warning(
+                    "[node-of-another-host] The record of node %s belongs to host %s and is left "
+                    "as it is",
+                    *(uuid, owner),
+                )
+        self._conflicts = dict(conflicts)
         for report in reports:
             if report.uuid in versions and report.uuid not in conflicts:
                 self._written[report.uuid] = versions[report.uuid]
@@ -215,45 +185,24 @@ class Tracker:
             return None
         return NodeReport(
             uuid=uuid,
-            vcpus=resource.vcpus,
-            memory_mb=resource.memory_mb,
-            local_gb=resource.local_gb,
-            cpu_arch=resource.cpu_arch,
             resource_class=resource.resource_class,
-            traits=inventory.traits,
-            stats=dict(resource.stats),
             in_use=resource.in_use,
             available=resource.available,
             name=resource.name,
             cleaning=resource.cleaning,
+            **_hardware_columns(resource, inventory),
         )
-
-    def _tell_of_conflicts(self, conflicts: Mapping[str, str]) -> None:
-        for uuid, owner in conflicts.items():
-            if self._conflicts.get(uuid) != owner:
-                LOG.warning(
-                    "[node-of-another-host] The record of node %s belongs to host %s and is left "
-                    "as it is",
-                    uuid,
-                    owner,
-                )
-        self._conflicts = dict(conflicts)
 
     # -- nodes that are missing -----------------------------------------------
 
-    def _look_for(self, missing: Collection[str]) -> int:
-        """Ask after nodes that have a record of this host and are not listed any more.
-
-        :returns: how many records were deleted.
-        """
+    def _look_for(self, missing: Collection[str]) -> None:
+        """Ask after nodes that have a record of this host and are not listed any more."""
         self._withdraw(missing)
         self._given_back -= set(missing)
         self._in_use.intersection_update(missing)
-        return sum(
-            self._delete(uuid)
-            for uuid in self._some_of(missing)
-            if self._driver.is_node_deleted(uuid)
-        )
+        for uuid in self._some_of(missing):
+            if self._driver.is_node_deleted(uuid):
+                self._delete(uuid)
 
     def _withdraw(self, missing: Collection[str]) -> None:
         """See that nobody is given a node that isn't this host's any more, all at once."""
@@ -277,18 +226,16 @@ class Tracker:
         self._next_missing = f"{turn[-1]}+" if turn else ""
         return turn
 
-    def _delete(self, uuid: str) -> bool:
+    def _delete(self, uuid: str) -> None:
         try:
             self._nodes.delete(uuid, host=self._host)
-        except ComputeNodeNotFound:
-            return False
+            LOG.info("Node %s is gone from Ironic; its record is deleted", uuid)
+        except ComputeNodeNotFound as error:
+            LOG.debug("%s", error)
         except ComputeNodeInUse as error:
             if uuid not in self._in_use:
-                self._in_use.add(uuid)
                 LOG.warning("[node-gone-in-use] Node %s is gone from Ironic. %s", uuid, error)
-            return False
-        LOG.info("Node %s is gone from Ironic; its record is deleted", uuid)
-        return True
+            self._in_use.add(uuid)
 
     def _withdraw_all(self, error: InventoryTooOld) -> None:
         """See that nobody is given any node of this host; the records stay."""
@@ -301,3 +248,15 @@ class Tracker:
         self._pools.withdraw(self._host)
         self._withdrawn = True
         LOG.error("[nodes-withdrawn] No node of this host is offered any more: %s", error)
+
+
+def _hardware_columns(resource: NodeResource, inventory: NodeInventory) -> dict[str, Any]:
+    """What the records have of a node's hardware, or of a pool's."""
+    return {
+        "vcpus": resource.vcpus,
+        "memory_mb": resource.memory_mb,
+        "local_gb": resource.local_gb,
+        "cpu_arch": resource.cpu_arch,
+        "traits": inventory.traits,
+        "stats": dict(resource.stats),
+    }

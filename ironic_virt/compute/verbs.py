@@ -13,7 +13,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ironic_virt import exceptions
+from ironic_virt import exceptions, virt
 from ironic_virt.compute import actions, passwords
 from ironic_virt.compute.actions import Settled, Task
 from ironic_virt.compute.errors import InvalidRequest
@@ -73,15 +73,10 @@ class Verb:
     doing: str = ""
     until: str = ""
 
-    @property
-    def changes_record(self) -> bool:
-        """Whether the record takes something over when it is done."""
-        return self.changes is not _no_change
-
     def refusal(self, vm_state: str, task_state: str | None) -> str | None:
         """Why it can't be asked for now, in words for its sender; ``None``: it can.
 
-        A delete supersedes whatever else is wanted.
+        A delete supersedes any other request.
         """
         if not self.allowed_in:
             return f"{self.name} can't be asked of a server that exists"
@@ -128,23 +123,19 @@ def _lacks_it(instance: Instance, arguments: Arguments) -> str | None:
 
 def _rebuilt(instance: Instance) -> dict[str, Any]:
     image = instance.arguments.get("image")
-    return {} if image is None else {"image": image}
+    return {} if image is None else {"image": virt.ImageMeta(**image)}
 
 
 def _attached(instance: Instance) -> dict[str, Any]:
-    return {"ports": [*_other_ports(instance), {"id": instance.arguments["vif"], "address": None}]}
+    return {"ports": (*_other_ports(instance), virt.Vif(instance.arguments["vif"]))}
 
 
 def _detached(instance: Instance) -> dict[str, Any]:
     return {"ports": _other_ports(instance)}
 
 
-def _other_ports(instance: Instance) -> list[dict[str, Any]]:
-    return [
-        {"id": port.id, "address": port.address}
-        for port in instance.ports
-        if port.id != instance.arguments["vif"]
-    ]
+def _other_ports(instance: Instance) -> tuple[virt.Vif, ...]:
+    return tuple(port for port in instance.ports if port.id != instance.arguments["vif"])
 
 
 def _build(task: Task) -> Settled:

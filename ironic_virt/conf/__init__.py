@@ -27,7 +27,7 @@ __all__ = ["check", "check_but_ironic", "load", "read", "register_but_ironic", "
 
 
 def register_opts(conf: cfg.ConfigOpts) -> None:
-    """Register the options of each group of ours; harmless when done twice."""
+    """Register the options of each of our groups; harmless when done twice."""
     from ironic_virt.conf import ironic
 
     register_but_ironic(conf)
@@ -42,7 +42,7 @@ def register_but_ironic(conf: cfg.ConfigOpts) -> None:
 
 
 def load(config_files: Sequence[str], args: Sequence[str] = ()) -> cfg.ConfigOpts:
-    """Read ini files into a configuration of their own, and check it.
+    """Read ini files into a new configuration, and check it.
 
     :param config_files: paths; a later file overrides an earlier one.
     :param args: command line arguments in oslo.config's form.
@@ -93,14 +93,14 @@ def _anchor(conf: cfg.ConfigOpts) -> None:
 
 
 def check(conf: cfg.ConfigOpts) -> list[str]:
-    """Read every option of ours once.
+    """Read each of our options once.
 
-    oslo.config parses a value when it is read, so an unreadable one would
-    otherwise show up whenever its first reader comes along.
+    oslo.config parses a value when it is read, so an invalid one would otherwise be reported
+    only when it is first needed.
 
-    :returns: a warning for each option in the files that is not read.
-    :raises InvalidConfiguration: naming the first option with a wrong value, or one that
-        is no option and looks like one that says which nodes are this service's.
+    :returns: a warning for each name in the files that is not an option.
+    :raises InvalidConfiguration: names the first option with a wrong value, or an unknown name
+        that looks like an option that decides which nodes are this service's.
     """
     from ironic_virt.conf import ironic
 
@@ -121,8 +121,9 @@ def check(conf: cfg.ConfigOpts) -> list[str]:
 
 
 def check_but_ironic(conf: cfg.ConfigOpts) -> list[str]:
-    """The same for programs that do not talk to Ironic.
+    """Read every option but those of ``[ironic]`` once.
 
+    :returns: a warning for each option in the files that is not read.
     :raises InvalidConfiguration: naming the first option with a wrong value.
     """
     read_each("DEFAULT", conf, [*compute.OPTIONS, *service.DEFAULT_OPTIONS])

@@ -48,13 +48,13 @@ started makes the tables:
 
 def options() -> list[cfg.Opt]:
     """The options of oslo.db that are used; copies, so that other users' defaults stay."""
-    found = {opt.dest: copy.deepcopy(opt) for opt in oslo_options.database_opts}
-    connection = found["connection"]
+    by_name = {opt.dest: copy.deepcopy(opt) for opt in oslo_options.database_opts}
+    connection = by_name["connection"]
     connection.default = DEFAULT_CONNECTION
     connection.help = _CONNECTION_HELP
     # As many as a service uses at a time when it is busy: each new one is a TLS handshake.
-    found["max_pool_size"].default = 20
-    return [found[name] for name in _KEPT if name in found]
+    by_name["max_pool_size"].default = 20
+    return [by_name[name] for name in _KEPT if name in by_name]
 
 
 def register_opts(conf: cfg.ConfigOpts) -> None:
@@ -89,8 +89,8 @@ def load(config_files: Sequence[str], args: Sequence[str] = ()) -> cfg.ConfigOpt
 
 def is_embedded(conf: cfg.ConfigOpts) -> bool:
     """Whether no connection was set, so that the database is our own to look after."""
-    where = conf.get_location("connection", GROUP)
-    return where is None or where.location in {
+    location = conf.get_location("connection", GROUP)
+    return location is None or location.location in {
         cfg.Locations.opt_default,
         cfg.Locations.set_default,
     }

@@ -25,11 +25,11 @@ SERVICE_TYPE = "baremetal"
 _VERSION_OPTIONS = frozenset({"version", "min_version", "max_version", "default_microversion"})
 
 RETRIED_STATUSES = frozenset({429, 502, 503, 504})
-"""The answers after which another try may do, whatever the request was."""
+"""The answers after which any request may be repeated."""
 
 
 SHORTEST_RETRY_INTERVAL = 0.1
-"""Seconds between two tries, whatever was configured: never a busy loop."""
+"""At least so many seconds pass between two tries; no option makes a busy loop."""
 
 
 def retry_interval(conf: cfg.ConfigOpts) -> float:
@@ -104,7 +104,7 @@ def check_adapter(conf: cfg.ConfigOpts) -> None:
             raise _wrong(name, "API versions are negotiated with Ironic: remove the option")
     endpoint = group.endpoint_override
     if endpoint is not None and not endpoint.startswith(("http://", "https://")):
-        raise _wrong("endpoint_override", f"{endpoint!r} is no http:// or https:// URL")
+        raise _wrong("endpoint_override", f"{endpoint!r} is not an http:// or https:// URL")
     try:
         loading.adapter.process_conf_options(group, {})
     except TypeError as exc:
@@ -128,7 +128,7 @@ def check_auth(conf: cfg.ConfigOpts) -> None:
     :raises InvalidConfiguration: an unknown ``auth_type``, a missing or
         unreadable option of it.
     """
-    # Only now is it known whether the plugin's options have a section of their own.
+    # Before this call it is not known whether the plugin's options have a separate section.
     loading.register_auth_conf_options(conf, GROUP)
     if conf[GROUP].auth_type is None and conf[GROUP].auth_section is None:
         raise _wrong(

@@ -3,7 +3,7 @@
 """Our own options of the group ``[ironic]``.
 
 Names, defaults and meaning are those of Nova's group of the same name, so that
-an operator's file works unchanged; what is ours is added beside them.
+an operator's file works unchanged; the others are additions.
 """
 
 from __future__ import annotations
@@ -22,15 +22,12 @@ OPTIONS = [
         default=60,
         min=0,
         help="""
-How often a request is sent again after an answer that may pass: the node is
-locked (409), 429, 502, 503, 504, or no answer at all. 0: send it once.
+How often a request is sent again after a transient failure: the node is locked
+(409), 429, 502, 503, 504, or there is no answer. 0: send it once.
 
-Together with ``api_retry_interval`` this also bounds the time: no try begins
-later than ``api_max_retries`` times ``api_retry_interval`` seconds after the
-first. One that has begun is not cut short, since its request may have been
-carried out: with the looks at the node before it, each of its requests is given
-up only after ``timeout`` seconds (60 if unset) without an answer. With an
-interval of 0 the count alone decides.
+No try begins later than ``api_max_retries`` times ``api_retry_interval`` seconds after
+the first one. A try that has begun is not cut short: each of its requests may take
+``timeout`` seconds (60 if unset).
 """,
     ),
     cfg.IntOpt(
@@ -38,12 +35,12 @@ interval of 0 the count alone decides.
         default=2,
         min=0,
         help="""
-Seconds before a request is sent again for the first time, growing with each
-further try, with jitter. Looks at the nodes that something waits for are reckoned
-in it too: the first comes after a quarter of it, further ones after growing pauses,
-which are no longer than five of these intervals for a deployment and two for anything
-else. The more deployments wait at the same time, the shorter the pauses are: with
-seven or more, three quarters of the interval. 0 counts as a tenth of a second.
+Seconds before a request is sent again for the first time; each further pause is longer,
+with jitter. 0 counts as a tenth of a second.
+
+How often nodes are looked at while something waits for them follows from it as well: first
+after a quarter of it, later at least every five of these intervals for a deployment, two for
+anything else. With seven or more deployments at a time it is three quarters of the interval.
 """,
     ),
     cfg.IntOpt(
@@ -122,16 +119,10 @@ Who picks the node that an instance gets.
 
 With ``ironic`` this service reports pools, one for each resource class and set of
 traits, and Ironic reserves one of the nodes that fit when an instance is built.
-What a refresh of the records costs then depends on how many kinds of nodes there
-are, and several services may serve the same nodes.
+A refresh then costs as much as there are kinds of nodes, and several services may serve
+the same nodes. See also ``capacity``, ``match`` and ``allocation_timeout``.
 
 May be changed while there are instances; restart the service.
-
-Related options:
-
-* capacity
-* match
-* allocation_timeout
 """,
     ),
     cfg.StrOpt(
@@ -141,13 +132,12 @@ Related options:
             ("total", "all nodes, reported by each service"),
         ],
         help="""
-What is reported as the capacity of the pools when Ironic picks the node. All of it
-is about the nodes of this service's conductor group and shard.
+What is reported as the capacity of the pools when Ironic picks the node, of the nodes in
+this service's conductor group and shard.
 
-``own``: no other service serves them. ``total``: several do, and each reports all
-of them; what others use is reserved, so each says how many are free, but together
-they offer a free node several times, and a build that comes too late is tried
-elsewhere.
+``own``: no other service serves them. ``total``: several do, and each reports all of them,
+those that others use as reserved. Each free node is then offered several times, and a build
+that comes too late is tried elsewhere.
 
 Unset: ``own`` with a ``shard_key``, a ``conductor_group`` or a ``peer_list`` that is
 in force, else ``total``.
@@ -186,40 +176,38 @@ allocation is given up, and other nodes are asked for.
 How a config drive is sent to Ironic. ``json`` costs this host nothing; the conductor
 makes the image when it deploys.
 
-An image is sent in any case for what JSON can't carry (injected files, user data that
-is no text). No program is run for it.
+Even with ``json``, an image is sent for what JSON can't carry (injected files, user data
+that is not text). No other program is needed to make it.
 """,
     ),
     cfg.StrOpt(
         "failure_domain",
         regex=r"^(capabilities|extra)/[^/\s]+$|^traits/CUSTOM_[A-Z0-9_]*$"
-        r"|^(conductor_group|shard)$",
+        r"|^(conductor_group|shard|uuid)$",
         help="""
-What names the failure domain of a node, such as its rack. Nova's server groups count
-failure domains instead of hosts if its scheduler has the filters of
-``ironic_virt.nova.server_groups``.
+What names the failure domain of a node, such as its rack, for Nova's server groups; see
+``ironic_virt.nova.server_groups``. Unset: they count hosts.
 
 * ``capabilities/NAME``: this capability in the node's ``properties``
 * ``extra/NAME``: this entry of the node's ``extra``
 * ``traits/CUSTOM_PREFIX_``: the one trait that begins so
-* ``conductor_group`` or ``shard``: this field of the node
+* ``conductor_group``, ``shard`` or ``uuid``: this field of the node
 
-A node without it gets no member of a group that is strict. Unset: each node is a
-failure domain. Set the same for all compute services.
+A node without it gets no member of a group that is strict. Set the same for all compute
+services.
 """,
     ),
     cfg.ListOpt(
         "hooks",
         default=[],
         help="""
-The names of hooks, in the order in which they are called when an instance is
-deployed or rebuilt. A hook is code of your own, which an installed package
-names in the entry point namespace ``ironic_virt.hooks``. It may change the
-network data and the metadata of config drives, and refuse a deployment before
-it begins or when it is done.
+The names of hooks, in the order in which they are called when an instance is deployed or
+rebuilt. A hook is your code, which an installed package names in the entry point
+namespace ``ironic_virt.hooks``. It may change the network data and the metadata of config
+drives, and refuse a deployment before it begins or when it is done.
 
-A hook is not called because it is installed: it must be named here. A name
-that is not installed, or can't be loaded, is an error at start.
+Only hooks that are named here are called. A name that is not installed, or can't be
+loaded, is an error at start.
 """,
     ),
     cfg.ListOpt(
@@ -239,12 +227,11 @@ nothing is needed here.
         "protect_instances",
         default=True,
         help="""
-Whether Ironic is to protect the node of each instance (``protected``), from the moment
-that it is active until it is deleted or rebuilt. Ironic then refuses to tear the node
-down or to rebuild it, also if a request for that of a former instance is carried out
-late. Nobody else can do so either before the protection is taken off, as
-``protected_reason`` says: not an operator, nor a driver that does not know of it. Run
-``ironic-virt-fleet unprotect`` before you go back to Nova's own driver.
+Whether Ironic is to protect the node of each instance (``protected``) from the moment that
+it is active until it is deleted or rebuilt. Ironic then refuses any request to tear down or
+rebuild the node, also from an operator, from another driver, or if the request arrives late.
+The node's ``protected_reason`` says how to take the protection off. Run ``ironic-virt-fleet
+unprotect`` before you go back to Nova's own driver.
 
 Costs one request more for each instance that is built, rebuilt, or deleted.
 """,
@@ -290,13 +277,11 @@ own system is there again. 0: no limit.
         "metrics_port",
         default=0,
         help="""
-The port on which metrics are offered to Prometheus, under ``/metrics``. 0: none
-are. With Nova it needs the extra ``metrics``. The reference compute service has
-``/healthz`` there, too.
+The port on which metrics are offered to Prometheus, under ``/metrics``; 0: none. With
+Nova it needs the extra ``metrics``. The reference compute service has ``/healthz``, too.
 
-Each process needs a port of its own. With Nova a port that is in use is an
-error in the log, and the service goes on without metrics; the reference compute
-service does not start.
+Each process needs its own port. If it is in use, the reference compute service does not
+start; with Nova it is an error in the log, and the service goes on without metrics.
 """,
     ),
     cfg.StrOpt(

@@ -41,7 +41,7 @@ def load(
         ) from error
 
     try:
-        found: named.NamedExtensionManager[Any] = named.NamedExtensionManager(
+        manager: named.NamedExtensionManager[Any] = named.NamedExtensionManager(
             namespace,
             list(names),
             invoke_on_load=True,
@@ -53,7 +53,7 @@ def load(
         # The one error that stevedore does not hand to the callback.
         raise exceptions.InvalidConfiguration(option, repr(exc)) from exc
     by_name: dict[str, Part] = {}
-    for extension in found:
+    for extension in manager:
         if extension.name in by_name:
             raise exceptions.InvalidConfiguration(
                 option, f"several installed packages bring {extension.name}"
@@ -65,7 +65,7 @@ def load(
         by_name[extension.name] = extension.obj
     missing = [name for name in names if name not in by_name]
     if missing:
-        installed = ", ".join(sorted(set(found.entry_points_names()))) or "none"
+        installed = ", ".join(sorted(set(manager.entry_points_names()))) or "none"
         raise exceptions.InvalidConfiguration(
             option, f"{', '.join(missing)} is not installed; there are: {installed}"
         )

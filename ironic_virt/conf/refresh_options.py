@@ -12,19 +12,15 @@ OPTIONS = [
         default=600,
         min=0,
         help="""
-Seconds after which a refresh lists all nodes again. In between, a refresh reads
-only the nodes that were changed or created since the last one. 0: every
-refresh lists all nodes.
-
-Less than 250 nodes are listed at every refresh in any case, if they fit into
-one page of Ironic's: that is one request.
+Seconds after which a refresh lists all nodes again. In between, a refresh reads only the
+nodes that were changed or created since the last one. 0, or fewer than 250 nodes in one
+page of Ironic's: every refresh lists all nodes.
 
 The clocks of the conductors should agree within 20 seconds; what a clock that
 is further off hides is seen with the next full list.
 
-A node that was deleted, or that left the conductor group or shard, is found after
-300 seconds at most. Until then it still counts as this service's, but nothing is
-done to it: before any action it is read again.
+A node that was deleted, or that left the conductor group or shard, is noticed after
+300 seconds at most. Nothing is done to it meanwhile: each action reads its node first.
 """,
     ),
     cfg.IntOpt(
@@ -32,13 +28,13 @@ done to it: before any action it is read again.
         default=1800,
         min=0,
         help="""
-Seconds for which nodes are reported after the last list of them, when they can't be listed
-any more. After that the reference service marks its nodes as not available, so that no new
-instance gets one until they are listed again. Nova's periodic task hears that the driver is
-not ready, and does nothing: its records and Placement stay as they are, so Nova goes on
-scheduling to these nodes. A build reads its node before it takes it, and fails if Ironic
-does not answer. What runs on the nodes is not touched, and no record is deleted. 0: no
-limit.
+Seconds for which nodes are still reported when they can't be listed any more. 0: no limit.
+
+After that the reference service marks its nodes as not available, so that no new instance
+gets one until they are listed again. With Nova the driver counts as not ready, and its
+periodic task does nothing: records and Placement stay, and Nova goes on scheduling to these
+nodes; a build reads its node first, and fails if Ironic does not answer. Nothing that runs is
+touched, and no record is deleted.
 """,
     ),
     cfg.StrOpt(
@@ -46,15 +42,13 @@ limit.
         default="changed",
         choices=[
             ("changed", "the nodes that may have changed, and each one at least once an hour"),
-            ("all", "all nodes, as Nova does it by itself"),
+            ("all", "all nodes, as Nova does without this driver"),
         ],
         help="""
-Which nodes Nova looks at in each period (``[DEFAULT] update_resources_interval``). With
-``all`` each node costs two requests to Placement and three to the conductor, although
-nothing has changed. With ``changed`` a few requests for all nodes tell which ones may
-have changed; what an operator sees in Nova and Placement is the same.
-
-Only nova-compute reads it.
+Which nodes Nova looks at in each period (``[DEFAULT] update_resources_interval``). ``all``
+costs two requests to Placement and three to the conductor for each node. With ``changed`` a
+few requests tell for all nodes which ones may have changed; what an operator sees is the
+same. Only nova-compute reads it.
 """,
     ),
     cfg.IntOpt(

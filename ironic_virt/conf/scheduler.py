@@ -78,16 +78,6 @@ are in random order in any case.
 """,
     ),
     cfg.IntOpt(
-        "candidate_batch_size",
-        default=32,
-        min=1,
-        help="""
-How many candidates are filtered and weighed at a time. Further ones are looked
-at only when the filters have rejected all of them. Larger: weighers compare
-more nodes, and a request takes longer.
-""",
-    ),
-    cfg.IntOpt(
         "max_instances_per_host",
         default=1000,
         min=1,

@@ -39,12 +39,9 @@ DEFAULT_OPTIONS = [
         default=default_state_path(),
         sample_default="/var/lib/ironic-virt",
         help="""
-The directory in which the compute service keeps what it has to keep.
-
-It is made when it doesn't exist. The embedded database is in there, unless
-``[database] connection`` names another one. The default is the directory that
-systemd makes for a unit with ``StateDirectory``; without one, for users other than
-root, it is ``~/.local/state/ironic-virt``.
+The directory for the compute service's files, such as the embedded database; made if it
+doesn't exist. The default is the directory that systemd makes for a unit with
+``StateDirectory``, or for users other than root ``~/.local/state/ironic-virt``.
 """,
     ),
     cfg.IntOpt(
@@ -53,9 +50,8 @@ root, it is ``~/.local/state/ironic-virt``.
         min=1,
         mutable=True,
         help="""
-Seconds between two reports of a compute service that it is up.
-
-Must be well below ``service_down_time``.
+Seconds between two reports of a compute service that it is up; well below
+``service_down_time``.
 """,
     ),
     cfg.IntOpt(
@@ -64,10 +60,8 @@ Must be well below ``service_down_time``.
         min=1,
         mutable=True,
         help="""
-Seconds after its last report until a compute service counts as down.
-
-A service that is down gets no new instances. The same value must be in the
-files of all services and commands that share a database.
+Seconds after its last report until a compute service counts as down and gets no new
+instances. All services and commands that share a database must have the same value.
 """,
     ),
     cfg.IntOpt(
@@ -76,11 +70,9 @@ files of all services and commands that share a database.
         min=0,
         mutable=True,
         help="""
-Seconds that a compute service has, when it is told to end, for tasks that are in
-the midst of requests. 0: a few seconds.
-
-Tasks that wait for Ironic end at once: Ironic goes on, and the service takes them
-up again when it is started the next time.
+How many seconds a compute service that is stopped waits for tasks in the middle of a
+request; 0: a few seconds. Tasks that wait for Ironic end at once: Ironic continues, and the
+service resumes them when it is started again.
 """,
     ),
 ]
@@ -99,10 +91,8 @@ OPTIONS = [
         min=1,
         mutable=True,
         help="""
-Seconds between two refreshes of the records of this service's nodes.
-
-A new node, or one that has become free again, can be used after the next one.
-SIGHUP starts one at once.
+Seconds between two refreshes of the records of this service's nodes. A node that is new or
+free again can be used after the next one; SIGHUP starts one at once.
 """,
     ),
     cfg.IntOpt(
@@ -116,14 +106,24 @@ in Ironic. 0: only when the service starts.
 """,
     ),
     cfg.IntOpt(
+        "shutdown_timeout",
+        default=60,
+        min=0,
+        mutable=True,
+        help="""
+Seconds that a server's system has to shut down when the server is stopped, before the
+power is cut. 0: it is cut at once.
+
+``server stop --hard`` cuts it in any case. Deleting a server never waits.
+""",
+    ),
+    cfg.IntOpt(
         "max_concurrent_tasks",
         default=20,
         min=1,
         help="""
-How many tasks of this service, such as builds and deletes, work at a time; others
-wait for their turn.
-
-A task that waits for Ironic does not count. Up to 1000 may wait at a time.
+How many tasks of this service, such as builds and deletes, work at a time; others wait for
+their turn. A task that waits for Ironic does not count; up to 1000 may.
 """,
     ),
 ]

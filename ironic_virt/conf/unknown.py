@@ -2,8 +2,8 @@
 
 """Options in a file that are not read: misspelt, or of another release.
 
-oslo.config ignores them.  What is lost without a word may be the shard, and then a service
-takes all nodes.  Only files are looked at.
+oslo.config ignores them silently.  If such an option is the shard, the service would take all
+nodes.  Only files are checked.
 """
 
 from __future__ import annotations
@@ -19,53 +19,42 @@ from ironic_virt import exceptions
 from ironic_virt.conf.ironic_options import DECISIVE
 
 _ALIKE = 0.75
+_UNREADABLE = (OSError, ValueError, cfg.ParseError)
 
 
-def written(path: str, group: str) -> dict[str, str]:
-    """What a file says in a group, by name; of several values the last.
+def read_group(
+    conf: cfg.ConfigOpts, group: str, unreadable: tuple[type[Exception], ...] = _UNREADABLE
+) -> dict[str, tuple[str, str]]:
+    """Return what the files say in a group: by name the value as written, and the last file.
 
-    :raises OSError, ValueError, cfg.ParseError: it can't be read.
+    :param unreadable: errors after which a file is left out; it may just be being replaced.
     """
-    sections: dict[str, dict[str, list[str]]] = {}
-    cfg.ConfigParser(path, sections).parse()
-    return {
-        name.replace("-", "_"): values[-1].strip()
-        for section, options in sections.items()
-        if group in (section, section.lower())
-        for name, values in options.items()
-    }
-
-
-def written_in(conf: cfg.ConfigOpts, group: str) -> dict[str, str]:
-    """What the files that were read say in a group, by name; values as they stand there.
-
-    :raises OSError, ValueError, cfg.ParseError: one can't be read.
-    """
-    found: dict[str, str] = {}
+    values: dict[str, tuple[str, str]] = {}
     for path in _files(conf):
-        found |= written(path, group)
-    return found
+        sections: dict[str, dict[str, list[str]]] = {}
+        with contextlib.suppress(*unreadable):
+            cfg.ConfigParser(path, sections).parse()
+        for section, options in sections.items():
+            if group in (section, section.lower()):
+                for name, texts in options.items():
+                    values[name.replace("-", "_")] = texts[-1].strip(), path
+    return values
 
 
-def _written(conf: cfg.ConfigOpts, group: str) -> dict[str, tuple[str, str]]:
-    """What the files that were read say in a group: by name the value, and the last file."""
-    found: dict[str, tuple[str, str]] = {}
-    for path in _files(conf):
-        # It was there when the options were read, and may be being replaced.
-        with contextlib.suppress(OSError, ValueError, cfg.ParseError):
-            found |= {name: (value, path) for name, value in written(path, group).items()}
-    return found
+def read_values(conf: cfg.ConfigOpts, group: str) -> dict[str, str]:
+    """Return what the files say in a group, by name; raise if one can't be read."""
+    return {name: value for name, (value, _) in read_group(conf, group, ()).items()}
 
 
 def check(conf: cfg.ConfigOpts, group: str, known: Collection[str]) -> list[str]:
     """Warnings about the options in a group that are not read.
 
-    :param known: names that somebody reads, deprecated ones too.
+    :param known: the names of all options, deprecated ones too.
     :raises InvalidConfiguration: one looks like an option that says which nodes are this
         service's.
     """
     warnings = []
-    for name, (_, path) in _written(conf, group).items():
+    for name, (_, path) in read_group(conf, group).items():
         if name in known:
             continue
         alike = {*known, *DECISIVE} if group == "ironic" else known
@@ -73,35 +62,35 @@ def check(conf: cfg.ConfigOpts, group: str, known: Collection[str]) -> list[str]
         if near and near[0] in DECISIVE:
             raise exceptions.InvalidConfiguration(
                 f"[{group}] {name}",
-                f"is no option; is {near[0]} meant? That decides which nodes are this service's, "
-                f"so nothing is begun without it. It is in {path}",
+                f"is not an option; did you mean {near[0]}? It decides which nodes are this "
+                f"service's, so the service does not start. It is in {path}",
             )
-        hint = f"; is {near[0]} meant?" if near else ""
-        warnings.append(f"[{group}] {name} in {path} is no option and has no effect{hint}")
+        hint = f"; did you mean {near[0]}?" if near else ""
+        warnings.append(f"[{group}] {name} in {path}: unknown option, ignored{hint}")
     return warnings
 
 
 def check_same(conf: cfg.ConfigOpts, group: str, name: str, other: str) -> None:
-    """See that two names of one option say the same where both are written.
+    """Check that two names of one option have the same value if both are set.
 
     :raises InvalidConfiguration: they don't.
     """
-    found = _written(conf, group)
-    if name in found and other in found and found[name][0] != found[other][0]:
+    values = read_group(conf, group)
+    if name in values and other in values and values[name][0] != values[other][0]:
         raise exceptions.InvalidConfiguration(
             f"[{group}] {name}",
-            f"is {found[name][0]!r}, but {other} is {found[other][0]!r}: they are the same "
+            f"is {values[name][0]!r}, but {other} is {values[other][0]!r}: they are the same "
             "option; set one of them",
         )
 
 
 def names(options: Iterable[cfg.Opt]) -> set[str]:
-    """The names under which options may be written."""
-    found: set[str] = set()
+    """The names of the options, with their former names."""
+    aliases: set[str] = set()
     for option in options:
         also = (old.name for old in option.deprecated_opts if old.name)
-        found.update(name.replace("-", "_") for name in (option.dest, option.name, *also))
-    return found
+        aliases.update(name.replace("-", "_") for name in (option.dest, option.name, *also))
+    return aliases
 
 
 def _files(conf: cfg.ConfigOpts) -> Iterator[str]:

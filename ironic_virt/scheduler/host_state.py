@@ -2,33 +2,62 @@
 
 """What a filter or a weigher looks at: a compute node as one request sees it.
 
-A host state is made from a record, changes as requests consume it, and is thrown
-away.  It belongs to one request: no two threads share one.
+It changes as a request consumes it, belongs to that request, and is thrown away.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Collection, Mapping
+from typing import Protocol
 
+from ironic_virt.request.sizes import Sizes
 from ironic_virt.request.spec import placement_class
-from ironic_virt.scheduler.candidates import ComputeNodeLike, free_nodes, is_free, is_taken
 
 # What a flavor's extra spec without a scope may name, besides what is in stats.
 FACTS = (
-    "host",
-    "nodename",
-    "hypervisor_type",
-    "cpu_arch",
-    "resource_class",
-    "vcpus_total",
-    "vcpus_used",
-    "total_usable_ram_mb",
-    "total_usable_disk_gb",
-    "free_ram_mb",
-    "free_disk_mb",
-    "num_instances",
+    *("host", "nodename", "hypervisor_type", "cpu_arch", "resource_class", "num_instances"),
+    *("vcpus_total", "vcpus_used", "total_usable_ram_mb", "total_usable_disk_gb"),
+    *("free_ram_mb", "free_disk_mb"),
 )
+
+
+class ComputeNodeLike(Protocol):
+    """A compute node's record: a bare metal node, free or taken as a whole.
+
+    ``vcpus``, ``memory_mb`` (MiB) and ``local_gb`` (GiB) are 0 if not known.  ``in_use``: an
+    instance has it in Ironic; ``available``: Ironic could deploy on it, as of the last refresh;
+    ``instance_uuid``: the instance that has claimed it.
+
+    A pool of nodes that are alike says with attributes ``total``, ``used`` and ``free``
+    how many nodes it has, how many of its host's instances have one, and how many more
+    instances it takes.  Its sizes are those of each of its nodes, and its ``uuid`` is
+    its name.
+    """
+
+    @property
+    def uuid(self) -> str: ...
+    @property
+    def host(self) -> str: ...
+    @property
+    def hypervisor_type(self) -> str: ...
+    @property
+    def vcpus(self) -> int: ...
+    @property
+    def memory_mb(self) -> int: ...
+    @property
+    def local_gb(self) -> int: ...
+    @property
+    def resource_class(self) -> str | None: ...
+    @property
+    def traits(self) -> Collection[str]: ...
+    @property
+    def stats(self) -> Mapping[str, str]: ...
+    @property
+    def in_use(self) -> bool: ...
+    @property
+    def available(self) -> bool: ...
+    @property
+    def instance_uuid(self) -> str | None: ...
 
 
 class HostState:
@@ -39,31 +68,9 @@ class HostState:
 
     :ivar host: the compute service's name.
     :ivar nodename: the compute node's uuid, or the pool's name.
-    :ivar free_nodes: how many more instances a pool takes; 1 for a single node.
-    :ivar free_ram_mb: MiB; ``free_disk_mb`` in MiB, too; totals are in MiB and GiB.
-    :ivar stats: capabilities by name.
+    :ivar free: the sizes that are free: all of the node, or nothing.
+    :ivar free_nodes: how many more instances it takes: of a pool several.
     """
-
-    __slots__ = (
-        "cpu_arch",
-        "free_disk_mb",
-        "free_nodes",
-        "free_ram_mb",
-        "host",
-        "hypervisor_type",
-        "is_free",
-        "nodename",
-        "num_instances",
-        "placement_class",
-        "record",
-        "resource_class",
-        "stats",
-        "total_usable_disk_gb",
-        "total_usable_ram_mb",
-        "traits",
-        "vcpus_total",
-        "vcpus_used",
-    )
 
     def __init__(self, record: ComputeNodeLike, num_instances: int = 0) -> None:
         self.record = record
@@ -72,38 +79,31 @@ class HostState:
         self.num_instances = num_instances
         self.hypervisor_type = record.hypervisor_type
         self.resource_class = record.resource_class
-        self.placement_class = (
-            placement_class(record.resource_class) if record.resource_class else ""
-        )
+        self.placement_class = placement_class(self.resource_class) if self.resource_class else ""
         self.traits = record.traits
-        self.stats: Mapping[str, Any] = record.stats
-        self.cpu_arch: str | None = self.stats.get("cpu_arch")
+        self.stats: Mapping[str, str] = record.stats
+        self.cpu_arch = self.stats.get("cpu_arch")
         self.vcpus_total = record.vcpus
         self.total_usable_ram_mb = record.memory_mb
         self.total_usable_disk_gb = record.local_gb
-        self.vcpus_used = 0
-        self.free_ram_mb = record.memory_mb
-        self.free_disk_mb = 1024 * record.local_gb
-        self.free_nodes = free_nodes(record)
-        self.is_free = is_free(record)
-        if is_taken(record):
-            self._use_up()
+        taken = record.in_use or record.instance_uuid is not None
+        self.free_nodes = int(getattr(record, "free", 1)) if record.available and not taken else 0
+        sizes = Sizes(record.vcpus, record.memory_mb, 1024 * record.local_gb)
+        self._set_free(Sizes() if taken else sizes)
+
+    @property
+    def is_free(self) -> bool:
+        """Whether it takes a further instance."""
+        return self.free_nodes > 0
 
     def consume(self) -> None:
-        """Take a whole node for an instance, whatever that asks for."""
+        """Take a whole node for an instance, even if the instance needs less."""
         self.free_nodes -= 1
         # Otherwise the pool's next node is like this one.
-        if self.free_nodes <= 0:
-            self.is_free = False
-            self._use_up()
+        if not self.is_free:
+            self._set_free(Sizes())
 
-    def _use_up(self) -> None:
-        self.free_ram_mb = 0
-        self.free_disk_mb = 0
-        self.vcpus_used = self.vcpus_total
-
-    def __repr__(self) -> str:
-        return (
-            f"<{type(self).__name__} {self.nodename} of {self.host}: {self.free_ram_mb} MiB, "
-            f"{self.free_disk_mb} MiB of disk, {self.vcpus_total - self.vcpus_used} cores free>"
-        )
+    def _set_free(self, sizes: Sizes) -> None:
+        self.free = sizes
+        self.vcpus_used = self.vcpus_total - sizes.vcpus
+        self.free_ram_mb, self.free_disk_mb = sizes.memory_mb, sizes.disk_mb

@@ -1,30 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Claims: which instance has which node, decided by one conditional UPDATE.
+"""Claims: which instance has which node, and which port.
 
-A claim stands in the node's own row, so two instances can't have one node, and a
-unique key keeps an instance from having two.  A place in a pool stands in the instance's
-row, and Ironic's allocation decides about the node.  Functions work within a transaction of
-the caller's.
+A claim of a node is written to the node's own row by one conditional UPDATE, so two instances
+can't have one node; a unique key keeps an instance from having two.  A place in a pool is
+written to the instance's row, and Ironic's allocation decides about the node.
+
+Ironic attaches a port to a node even if another node has it; the other one loses its network.  So
+there is a row for each port that an instance has or is being given, with a unique key.
+
+Functions work within a transaction of the caller's.
 """
 
 from __future__ import annotations
 
 import datetime
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 import sqlalchemy as sa
+from oslo_db import exception as db_exception
 
-from ironic_virt.compute.db import models, pools, records
+from ironic_virt.compute import errors
+from ironic_virt.compute.db import pools, records, tables
 
-_NODE = models.compute_nodes
-_INSTANCE = models.instances
+_NODE = tables.compute_nodes
+_INSTANCE = tables.instances
+_PORT = tables.instance_ports
 
 
-class Chosen(Protocol):
-    """The node that was picked, and the service that is thought to own it."""
+class Place(Protocol):
+    """The node or pool that was picked, and the service that is thought to own it."""
 
     @property
     def uuid(self) -> str: ...
@@ -33,72 +40,103 @@ class Chosen(Protocol):
 
 
 def claim_all(
-    connection: sa.Connection, wanted: Sequence[tuple[str, Chosen]], now: datetime.datetime
+    connection: sa.Connection, choices: Sequence[tuple[str, Place]], now: datetime.datetime
 ) -> Sequence[bool]:
     """Give each of several instances its node, or its place in a pool.
 
-    :param wanted: the instances' uuids, and what was chosen for them; no node twice.  One that
-        is not free, or has another owner by now, is not given.
+    :param choices: the instances' uuids, and what was chosen for them; no node twice.  A node
+        that is not free, or belongs to another service by now, is not given.
     :returns: for each of them whether it has got that.
-    :raises DBDuplicateEntry: an instance has another node; the transaction is void.
+    :raises InstanceExists: an instance has another node.
     """
-    got: set[str] = set()
+    served: set[str] = set()
     free: dict[str, Counter[str]] = {}
     # In one order, so that two who claim at the same time don't wait for each other in a circle.
-    for instance, chosen in sorted(wanted, key=lambda pair: (pair[1].host, pair[1].uuid)):
-        if not isinstance(chosen, records.NodePool):
-            if _claim(connection, instance, chosen, now):
-                got.add(instance)
+    for instance, place in sorted(choices, key=lambda pair: (pair[1].host, pair[1].uuid)):
+        if not isinstance(place, records.NodePool):
+            if _claim_node(connection, instance, place, now):
+                served.add(instance)
             continue
-        if chosen.host not in free:
-            free[chosen.host] = pools.free_places(connection, chosen.host)
-        if free[chosen.host][chosen.name] > 0:
-            free[chosen.host][chosen.name] -= 1
-            got.add(instance)
-    return [instance in got for instance, _ in wanted]
+        if place.host not in free:
+            free[place.host] = pools.free_places(connection, place.host)
+        if free[place.host][place.name] > 0:
+            free[place.host][place.name] -= 1
+            served.add(instance)
+    return [instance in served for instance, _ in choices]
 
 
-def _claim(
-    connection: sa.Connection, instance: str, chosen: Chosen, now: datetime.datetime
+def _claim_node(
+    connection: sa.Connection, instance: str, node: Place, now: datetime.datetime
 ) -> bool:
     free = sa.and_(_NODE.c.instance_uuid.is_(None), _NODE.c.available == sa.true())
-    claimed = connection.execute(
+    update = (
         sa.update(_NODE)
-        .where(_NODE.c.uuid == chosen.uuid, _NODE.c.host == chosen.host)
+        .where(_NODE.c.uuid == node.uuid, _NODE.c.host == node.host)
         .where(sa.or_(free, _NODE.c.instance_uuid == instance))
-        .values(instance_uuid=instance, updated_at=now)
     )
-    return bool(claimed.rowcount)
+    values = {"instance_uuid": instance, "updated_at": now}
+    try:
+        return bool(connection.execute(update.values(values)).rowcount)
+    except db_exception.DBDuplicateEntry as exc:
+        raise errors.InstanceExists(instance) from exc
 
 
-def release(connection: sa.Connection, instance_uuid: str, now: datetime.datetime) -> None:
+def release(connection: sa.Connection, instance: str, now: datetime.datetime) -> None:
     """Take an instance's place in a pool and its node back.
 
     The node can be claimed again after its next refresh.
     """
-    connection.execute(
-        sa.update(_INSTANCE)
-        .where(_INSTANCE.c.uuid == instance_uuid, _INSTANCE.c.pool.is_not(None))
-        .values(pool=None)
-    )
-    release_nodes(connection, instance_uuid, now)
+    in_pool = (_INSTANCE.c.uuid == instance, _INSTANCE.c.pool.is_not(None))
+    connection.execute(sa.update(_INSTANCE).where(*in_pool).values(pool=None))
+    release_nodes(connection, instance, now)
 
 
 def release_nodes(
-    connection: sa.Connection,
-    instance_uuid: str,
-    now: datetime.datetime,
-    *,
-    but: str | None = None,
+    connection: sa.Connection, instance: str, now: datetime.datetime, *, but: str = ""
 ) -> None:
-    """Take back what claim an instance has on any node.
+    """Release every node that an instance has claimed.
 
-    :param but: not on this one.
+    :param but: the uuid of a node that it keeps.
     """
-    # What the last refresh saw says nothing about the node as it was left.
+    # The last refresh saw the node before the instance left it.
     connection.execute(
         sa.update(_NODE)
-        .where(_NODE.c.instance_uuid == instance_uuid)
-        .where(*([] if but is None else [_NODE.c.uuid != but]))
+        .where(_NODE.c.instance_uuid == instance, _NODE.c.uuid != but)
         .values(instance_uuid=None, available=False, cleaning=True, updated_at=now)
     )
+
+
+# -- ports --------------------------------------------------------------------
+
+
+def port_holder(connection: sa.Connection, port: str) -> str | None:
+    """The uuid of the instance that has a port or is being given it; ``None``: none."""
+    return connection.scalar(sa.select(_PORT.c.instance_uuid).where(_PORT.c.port_id == port))
+
+
+def take_ports(connection: sa.Connection, instance: str, ports: Iterable[str]) -> None:
+    """Give an instance ports that no other has; it keeps those that it has.
+
+    :raises PortTaken: another instance has one of them.
+    """
+    for port in ports:
+        row = {"port_id": port, "instance_uuid": instance}
+        holder = port_holder(connection, port)
+        if holder is None:
+            try:
+                # If another one comes first, only this is undone.
+                with connection.begin_nested():
+                    connection.execute(sa.insert(_PORT).values(row))
+            except db_exception.DBDuplicateEntry:
+                holder = port_holder(connection, port) or "another one"
+        if holder not in {None, instance}:
+            raise errors.PortTaken(port, str(holder))
+
+
+def release_ports(connection: sa.Connection, instance: str, keep: Iterable[str] = ()) -> None:
+    """Take an instance's ports away from it.
+
+    :param keep: the ids of those that it keeps.
+    """
+    leaving = (_PORT.c.instance_uuid == instance, _PORT.c.port_id.not_in(list(keep)))
+    connection.execute(sa.delete(_PORT).where(*leaving))

@@ -14,35 +14,29 @@ from oslo_db import exception as db_exception
 
 from ironic_virt import virt
 from ironic_virt.compute import errors
-from ironic_virt.compute.db import models, records
-from ironic_virt.compute.db.transactions import Part
+from ironic_virt.compute.db import records, tables
+from ironic_virt.compute.db.database import Part, writes
 
-_COLUMNS = models.columns(models.flavors, virt.Flavor)
+_COLUMNS = tables.columns(tables.flavors, virt.Flavor)
 
 
 class Flavors(Part):
     """The records of flavors."""
 
-    def create(self, flavor: virt.Flavor) -> virt.Flavor:
+    @writes
+    def create(self, connection: sa.Connection, flavor: virt.Flavor) -> None:
         """Keep a flavor.
 
         :raises FlavorExists: there is one of this name.
         """
         try:
-            self._transactions.write(
-                lambda connection: connection.execute(
-                    sa.insert(models.flavors).values(
-                        **records.plain(flavor), created_at=self._transactions.now()
-                    )
-                )
-            )
+            connection.execute(sa.insert(tables.flavors).values(records.fields(flavor)))
         except db_exception.DBDuplicateEntry as exc:
             raise errors.FlavorExists(flavor.name) from exc
-        return flavor
 
     def list(self) -> Sequence[virt.Flavor]:
         """All flavors, by name."""
-        statement = sa.select(*_COLUMNS).order_by(models.flavors.c.name)
+        statement = sa.select(*_COLUMNS).order_by(tables.flavors.c.name)
         return [virt.Flavor(*row) for row in self._rows(statement)]
 
     def get(self, name: str) -> virt.Flavor:
@@ -50,23 +44,16 @@ class Flavors(Part):
 
         :raises FlavorNotFound: there is none of this name.
         """
-        statement = sa.select(*_COLUMNS).where(models.flavors.c.name == name)
-        rows = self._rows(statement)
-        if not rows:
-            raise errors.FlavorNotFound(name)
-        return virt.Flavor(*rows[0])
+        for row in self._rows(sa.select(*_COLUMNS).where(tables.flavors.c.name == name)):
+            return virt.Flavor(*row)
+        raise errors.FlavorNotFound(name)
 
-    def delete(self, name: str) -> None:
+    @writes
+    def delete(self, connection: sa.Connection, name: str) -> None:
         """Delete a flavor; instances of it are left alone.
 
         :raises FlavorNotFound: there is none of this name.
         """
-        deleted = self._transactions.write(
-            lambda connection: (
-                connection.execute(
-                    sa.delete(models.flavors).where(models.flavors.c.name == name)
-                ).rowcount
-            )
-        )
-        if not deleted:
+        deleted = sa.delete(tables.flavors).where(tables.flavors.c.name == name)
+        if not connection.execute(deleted).rowcount:
             raise errors.FlavorNotFound(name)

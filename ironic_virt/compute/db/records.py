@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from ironic_virt import virt
 from ironic_virt.compute.errors import one_line
@@ -26,7 +26,7 @@ class ComputeService:
 
     :param incarnation: the process that is the service now.
     :param conductor_group: ``None`` is any, ``""`` the default group.
-    :param forced_down: an operator says that it is down, whatever it reports.
+    :param forced_down: an operator says that it is down; its reports don't count.
     :param last_seen_at: when it last reported.
     """
 
@@ -34,15 +34,15 @@ class ComputeService:
     host: str
     version: str
     incarnation: str
-    conductor_group: str | None
-    shard_key: str | None
-    disabled: bool
-    disabled_reason: str | None
-    forced_down: bool
-    report_count: int
-    last_seen_at: datetime.datetime | None
     created_at: datetime.datetime
-    updated_at: datetime.datetime | None
+    conductor_group: str | None = None
+    shard_key: str | None = None
+    disabled: bool = False
+    disabled_reason: str | None = None
+    forced_down: bool = False
+    report_count: int = 0
+    last_seen_at: datetime.datetime | None = None
+    updated_at: datetime.datetime | None = None
 
     def is_up(self, now: datetime.datetime, down_time: float) -> bool:
         """Whether it reported within ``down_time`` seconds and isn't forced down."""
@@ -50,8 +50,8 @@ class ComputeService:
 
     def reports(self, now: datetime.datetime, down_time: float) -> bool:
         """Whether it reported within ``down_time`` seconds, forced down or not."""
-        seen = self.last_seen_at
-        return seen is not None and now - seen <= datetime.timedelta(seconds=down_time)
+        last = self.last_seen_at
+        return last is not None and now - last <= datetime.timedelta(seconds=down_time)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class NodeReport:
     :param in_use: an instance has the node in Ironic.
     :param available: Ironic could deploy on it now; without effect if ``in_use``.
     :param name: Ironic's own name of it.
-    :param cleaning: Ironic cleans it after its last instance.
+    :param cleaning: Ironic cleans it after its last instance, or is about to.
     """
 
     uuid: str
@@ -79,35 +79,19 @@ class NodeReport:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class ComputeNode:
+class ComputeNode(NodeReport):
     """An Ironic node as of its service's last refresh; sizes are 0 if not known.
 
-    :param name: Ironic's own name of it.
-    :param cleaning: Ironic cleans it after its last instance, or is about to.
+    :param host: the service that has it.
     :param instance_uuid: the instance that has claimed it.
     """
 
-    uuid: str
-    name: str | None
-    host: str
-    vcpus: int
-    memory_mb: int
-    local_gb: int
-    cpu_arch: str | None
-    resource_class: str | None
-    traits: frozenset[str]
-    stats: Mapping[str, str] = dataclasses.field(hash=False)
-    in_use: bool
-    available: bool
-    cleaning: bool
-    instance_uuid: str | None
-    created_at: datetime.datetime
-    updated_at: datetime.datetime | None
+    hypervisor_type: ClassVar[str] = IRONIC
 
-    @property
-    def hypervisor_type(self) -> str:
-        """What schedulers know it as."""
-        return IRONIC
+    host: str = ""
+    instance_uuid: str | None = None
+    created_at: datetime.datetime | None = None
+    updated_at: datetime.datetime | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -116,11 +100,15 @@ class NodePool:
 
     Sizes are what each of its nodes has, 0 where they differ or it isn't known.  Schedulers
     take it as they take a compute node; see
-    :class:`~ironic_virt.scheduler.candidates.ComputeNodeLike`.
+    :class:`~ironic_virt.scheduler.host_state.ComputeNodeLike`.
 
     :param used: how many instances have a place in it.
     :param reserved: how many of the others can't be given to an instance.
     """
+
+    hypervisor_type: ClassVar[str] = IRONIC
+    in_use: ClassVar[bool] = False
+    instance_uuid: ClassVar[str | None] = None
 
     name: str
     host: str
@@ -150,36 +138,22 @@ class NodePool:
 
     @property
     def uuid(self) -> str:
-        """The name, by which schedulers know it."""
+        """The name, which schedulers use as its id."""
         return self.name
-
-    @property
-    def hypervisor_type(self) -> str:
-        """Its nodes'."""
-        return IRONIC
 
     @property
     def available(self) -> bool:
         """Whether it takes an instance."""
         return self.free > 0
 
-    @property
-    def in_use(self) -> bool:
-        """Never as a whole."""
-        return False
-
-    @property
-    def instance_uuid(self) -> str | None:
-        """Never that of one instance."""
-        return None
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NewInstance:
-    """What a new instance is to be, before there is a record of it.
+    """What a new instance is to be.
 
-    :param user_data: the user's script or document, bytes if it is no text; never logged.
-    :param requested_node: the uuid of the only node that will do.
+    :param user_data: the user's script or document, bytes if it is not text; never logged.
+    :param request_id: of what was asked of it last.
+    :param requested_node: the uuid of the only node that will do; ``None``: any that fits.
     """
 
     uuid: str
@@ -199,7 +173,15 @@ class NewInstance:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Wanted:
+class PortHolder:
+    """An instance that has a port, or is being given it."""
+
+    port_id: str
+    instance_uuid: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PendingTask:
     """What is wanted of an instance, and no more of its record than that takes.
 
     :param task_state: a :class:`~ironic_virt.compute.states.TaskState`, or one of a newer
@@ -230,66 +212,68 @@ class Fence:
 class Fault:
     """What went wrong with an instance.
 
-    :param created_at: in ISO 8601.
+    :param message: one line for the instance's owner.
+    :param code: 500, or another HTTP status that fits better.
+    :param details: what more an operator may want to know.
+    :param host: the service that had the instance; it, the time in ISO 8601 and the request are
+        added when it is written down.
     :param request_id: of the request that failed; ``None``: it goes on, or there was none.
     """
 
-    host: str | None
-    code: int
     message: str
-    details: str | None
-    created_at: str
+    code: int = 500
+    details: str | None = None
+    host: str | None = None
+    created_at: str = ""
     request_id: str | None = None
 
+    @classmethod
+    def of(cls, error: BaseException, message: str | None = None) -> Fault:
+        """What to write down of an error.
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Instance:
+        :param message: more than what it says itself.
+        """
+        notes = "\n".join(getattr(error, "__notes__", ()))
+        return cls(message or one_line(error), details=notes or None)
+
+    def at(self, host: str | None, now: datetime.datetime, request_id: str | None) -> Fault:
+        """It as the record has it."""
+        created_at = now.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return dataclasses.replace(self, host=host, created_at=created_at, request_id=request_id)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Instance(NewInstance):
     """An instance, and what is wanted of it; a driver takes it as it is.
 
+    :param host: the service that has it.
+    :param node: the uuid of its node; where Ironic picks that, only since it has.
+    :param pool: the pool that it has a place of.
     :param vm_state: what it is (:class:`~ironic_virt.compute.states.VmState`).
     :param task_state: what is wanted of it and not yet so.
     :param arguments: of what is wanted, by name; a password may be among them.
-    :param node: the uuid of its node; where Ironic picks that, only since it has.
-    :param pool: the pool that it has a place of.
-    :param requested_node: the only node that would do for it; ``None``: any that fits.
-    :param refusals: how many of its attempts the guard ended before anything was changed.
-    :param request_id: of what was asked of it last.
     :param fault: what went wrong last.
+    :param refusals: how many of its attempts the guard ended before anything was changed.
     :param tried_nodes: uuids of the nodes that it was given up on, and names of the pools
         that had none for it.
     """
 
-    uuid: str
-    display_name: str | None
-    host: str | None
-    node: str | None
-    pool: str | None
-    requested_node: str | None
-    vm_state: str
-    task_state: str | None
-    power_state: int
-    flavor: virt.Flavor
-    image: virt.ImageMeta
-    ports: tuple[virt.Vif, ...]
-    networks: tuple[Network, ...]
-    arguments: Mapping[str, Any] = dataclasses.field(repr=False, hash=False)
-    user_data: str | bytes | None = dataclasses.field(repr=False)
-    key_name: str | None
-    public_key: str | None = dataclasses.field(repr=False)
-    properties: Mapping[str, str] = dataclasses.field(hash=False)
-    project_id: str | None
-    user_id: str | None
-    request_id: str | None
-    fault: Fault | None
-    progress_step: str | None
-    progress_detail: str | None
-    progress_at: datetime.datetime | None
-    attempts: int
-    refusals: int
-    tried_nodes: tuple[str, ...]
-    launched_at: datetime.datetime | None
+    host: str | None = None
+    node: str | None = None
+    pool: str | None = None
+    vm_state: str = VmState.BUILDING
+    task_state: str | None = None
+    power_state: int = virt.PowerState.NOSTATE
+    arguments: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False, hash=False)
+    fault: Fault | None = None
+    progress_step: str | None = None
+    progress_detail: str | None = None
+    attempts: int = 1
+    refusals: int = 0
+    tried_nodes: tuple[str, ...] = ()
+    launched_at: datetime.datetime | None = None
     created_at: datetime.datetime
-    updated_at: datetime.datetime | None
+    updated_at: datetime.datetime | None = None
 
     @property
     def name(self) -> str:
@@ -317,50 +301,6 @@ class Instance:
         )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class FaultReport:
-    """What to write down when something went wrong.
-
-    :param code: 500, or another HTTP status that fits better.
-    :param message: one line for the instance's owner.
-    :param details: what more an operator may want to know.
-    """
-
-    message: str
-    code: int = 500
-    details: str | None = None
-
-    @classmethod
-    def of(cls, error: BaseException, message: str | None = None) -> FaultReport:
-        """What to write down of an error.
-
-        :param message: more than what it says itself.
-        """
-        noted = "\n".join(getattr(error, "__notes__", ()))
-        return cls(message or one_line(error), details=noted or None)
-
-    def row(
-        self, host: str | None, now: datetime.datetime, request_id: str | None
-    ) -> dict[str, Any]:
-        """The column of a :class:`Fault`."""
-        return {
-            "host": host,
-            "code": self.code,
-            "message": self.message,
-            "details": self.details,
-            "created_at": now.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-            "request_id": request_id,
-        }
-
-
 def fields(value: Any) -> dict[str, Any]:
     """The fields of a value, by name."""
     return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-
-
-def plain(value: virt.Flavor | virt.ImageMeta | virt.Vif) -> dict[str, Any]:
-    """The JSON form of a flavor, an image or a port."""
-    return {
-        name: dict(content) if isinstance(content, Mapping) else content
-        for name, content in fields(value).items()
-    }

@@ -2,34 +2,22 @@
 
 """What a service is carrying out just now: one task an instance at a time.
 
-Tasks run in threads of their own, as many as there are.  A limit holds for those
-that work; a task that waits for Ironic gives its place up until it goes on.  What the records
-say meanwhile reaches tasks through here: that their instance is to be deleted, or is not this
-host's any more.  Thread-safe; nothing is called with the lock held.
+Each task has a separate thread.  Only a limited number of tasks work at once: a task that waits
+for Ironic gives its place up until it continues.  Tasks learn here what changes in the records
+meanwhile: that their instance is to be deleted, or is not this host's any more.  Thread-safe.
 """
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import threading
 from collections.abc import Callable, Iterator, Mapping
 
 from ironic_virt import exceptions
-from ironic_virt.compute.states import TaskState
+from ironic_virt.compute.db.records import PendingTask
 
 MOST_WAITING = 1000
-"""Tasks that are begun and not ended, each with a thread of its own."""
-
-
-@dataclasses.dataclass(slots=True)
-class _Running:
-    task: TaskState
-    node: str | None
-    waits: bool = False
-    resumes: bool = False
-    superseded_by: str | None = None
-    lost: bool = False
+"""The limit of tasks that have begun and not ended; each has a thread."""
 
 
 class InFlight:
@@ -43,31 +31,23 @@ class InFlight:
         self._limit = limit
         self._may_act = may_act
         self._changed = threading.Condition()
-        self._running: dict[str, _Running] = {}
+        self._running: dict[str, PendingTask] = {}
+        self._requested: Mapping[str, str] = {}
+        self._working = self._resuming = 0
         self._stopping = False
-        self.on_room: Callable[[], None] = lambda: None
-        """Called in a task's thread when another task may begin."""
 
     # -- for the code that begins and ends tasks ------------------------------
 
-    def begin(self, instance: str, task: TaskState, node: str | None) -> bool:
+    def begin(self, task: PendingTask) -> bool:
         """Take note that a task begins.
 
-        :returns: ``False`` if the instance has one already.
+        :returns: ``False`` if its instance has one already, or there are too many.
         """
         with self._changed:
-            if instance in self._running:
+            if task.uuid in self._running or len(self._running) >= MOST_WAITING:
                 return False
-            self._running[instance] = _Running(task, node)
+            self._running[task.uuid] = task
             return True
-
-    def has_room(self) -> bool:
-        """Whether a task may begin: those that have waited go on first."""
-        with self._changed:
-            running = self._running.values()
-            if len(running) >= MOST_WAITING or any(one.resumes for one in running):
-                return False
-            return self._has_room()
 
     def end(self, instance: str) -> None:
         """Take note that an instance's task has ended."""
@@ -75,25 +55,16 @@ class InFlight:
             del self._running[instance]
             self._changed.notify_all()
 
-    def compare(self, wanted: Mapping[str, str]) -> None:
+    def compare(self, requested: Mapping[str, str]) -> None:
         """Let the tasks know what the records want now.
 
-        :param wanted: task states by instance uuid, of all instances of this host
-            of which anything is wanted.
+        :param requested: task states by instance uuid, for all instances of this host that have
+            a task.
         """
-        with self._changed:
-            for uuid, running in self._running.items():
-                now = wanted.get(uuid)
-                running.lost = now is None
-                running.superseded_by = None if now in (None, running.task) else now
-
-    def count(self, *tasks: TaskState) -> int:
-        """How many of these tasks work, and do not wait for Ironic."""
-        with self._changed:
-            return sum(one.task in tasks and not one.waits for one in self._running.values())
+        self._requested = requested
 
     def stop(self) -> None:
-        """Let tasks that waited go on at once, whatever the limit: they end."""
+        """Let waiting tasks go on at once, without a limit, so that they end."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
@@ -107,30 +78,47 @@ class InFlight:
             self._changed.wait_for(lambda: not self._running, timeout)
             return sorted(self._running)
 
-    def _has_room(self) -> bool:
-        return sum(not one.waits for one in self._running.values()) < self._limit
-
     # -- for the tasks --------------------------------------------------------
+
+    @contextlib.contextmanager
+    def place(self) -> Iterator[None]:
+        """Wait for a place, and hold it while the block runs."""
+        self._take_place(resumes=False)
+        try:
+            yield
+        finally:
+            self._give_up()
 
     @contextlib.contextmanager
     def waiting(self, instance: str | None) -> Iterator[None]:
         """Give the place of an instance's task up while the block runs."""
-        with self._changed:
-            running = self._running.get(instance or "")
-            if running is not None:
-                running.waits = True
-                self._changed.notify_all()
-        if running is None:
+        if instance not in self._running:
             yield
             return
-        self.on_room()
+        self._give_up()
         try:
             yield
         finally:
-            with self._changed:
-                running.resumes = True
-                self._changed.wait_for(lambda: self._stopping or self._has_room())
-                running.waits = running.resumes = False
+            self._take_place(resumes=True)
+
+    def _take_place(self, *, resumes: bool) -> None:
+        with self._changed:
+            self._resuming += resumes
+            # Those that have waited go on before others begin.
+            self._changed.wait_for(
+                lambda: (
+                    self._stopping
+                    or (self._working < self._limit and (resumes or not self._resuming))
+                )
+            )
+            self._resuming -= resumes
+            self._working += 1
+            self._changed.notify_all()
+
+    def _give_up(self) -> None:
+        with self._changed:
+            self._working -= 1
+            self._changed.notify_all()
 
     def abort_reason(self, instance: str) -> str | None:
         """Why the instance's task is not wanted any more; ``None`` while it is.
@@ -138,24 +126,15 @@ class InFlight:
         :raises WaitCancelled: it must be left as it is, because it is not this
             process's affair any more.
         """
-        with self._changed:
-            running = self._running.get(instance)
-            lost = running is not None and running.lost
+        running, requested = self._running.get(instance), self._requested.get(instance)
         if running is None:
             return None
-        if lost:
-            raise exceptions.WaitCancelled(
-                running.node,
-                instance,
-                "the records don't ask this service for it any more; it was left as it is",
-            )
-        if not self._may_act():
-            raise exceptions.WaitCancelled(
-                running.node,
-                instance,
-                "this service could not report for so long that it counts as down; the task was "
-                "left as it is",
-            )
-        if running.superseded_by is not None:
-            return f"the server is {running.superseded_by}"
-        return None
+        if requested is not None and self._may_act():
+            return None if requested == running.task_state else f"the server is {requested}"
+        reason = (
+            "the records no longer ask this service for the task; it was left as it is"
+            if requested is None
+            else "this service could not report for so long that it counts as down; the task was "
+            "left as it is"
+        )
+        raise exceptions.WaitCancelled(running.node, instance, reason)

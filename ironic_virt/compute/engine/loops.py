@@ -2,7 +2,7 @@
 
 """A thread that does something again and again, and sooner when it is woken.
 
-It goes on whatever happens: an error is logged and the next round comes as
+It continues after an error: the error is logged and the next round comes as
 usual.  Only the errors that are named as fatal end it.
 """
 
@@ -89,6 +89,6 @@ class Loop:
         except ValueError as error:
             # A file that was changed while we run may hold anything.
             LOG.error(
-                "[option-refused] %s: the former interval stays: %s", self._thread.name, error
+                "[option-refused] %s: the previous interval stays: %s", self._thread.name, error
             )
         return self._last_interval or None

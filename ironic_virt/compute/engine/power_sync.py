@@ -6,8 +6,8 @@ What was done to a node behind the service's back is taken as it is: an instance
 whose node was switched off is stopped.  An instance that no node carries any more is in
 error, after Ironic itself has said so.
 
-Only instances are looked at of which nothing is wanted; what is being done to the
-others ends in a state of its own.
+Only instances without a task are checked; a task of another one will set its
+state.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from oslo_log import log as logging
 from ironic_virt import exceptions, virt
 from ironic_virt.compute.actions import VM_STATES
 from ironic_virt.compute.db import Database
-from ironic_virt.compute.db.records import FaultReport, Instance
+from ironic_virt.compute.db.records import Fault, Instance
 from ironic_virt.compute.errors import one_line
 from ironic_virt.compute.states import OWN_POWER, SETTLED, VmState
 
@@ -32,10 +32,7 @@ _SHOWN = 10
 
 
 class PowerSync:
-    """Compares all instances of this host.
-
-    :param host: this service's host name.
-    """
+    """Compares all instances of this host."""
 
     def __init__(self, host: str, driver: IronicDriver, database: Database) -> None:
         self._host = host
@@ -56,8 +53,8 @@ class PowerSync:
                 self._gone(instance, error)
             except exceptions.IronicError as error:
                 LOG.warning(
-                    "[power-not-compared] The power states could not be compared any further: "
-                    "%s. The next round does it",
+                    "[power-not-compared] Not all power states were compared: "
+                    "%s. The next round continues",
                     error,
                 )
                 return
@@ -73,7 +70,7 @@ class PowerSync:
         try:
             carried = set(self._driver.list_instance_uuids())
         except exceptions.IronicError as error:
-            LOG.debug("The instances on the nodes can't be listed: %s", error)
+            LOG.debug("Can't list the instances on the nodes: %s", error)
             return
         strangers = carried.difference(self._instances.hosts(carried))
         if news := sorted(strangers - self._strangers):
@@ -93,8 +90,8 @@ class PowerSync:
         if not self._instances.power_seen(instance, power_state, vm_state=vm_state):
             return
         LOG.warning(
-            "[power-state-changed] Instance %s, node %s: its power state is %s, recorded was %s; "
-            "it is %s, recorded was %s",
+            "[power-state-changed] Instance %s, node %s: its power state is %s, the record said "
+            "%s; the instance is now %s instead of %s",
             *(instance.uuid, instance.node),
             *(power_state.name, virt.PowerState(instance.power_state).name),
             *(vm_state, instance.vm_state),
@@ -105,5 +102,5 @@ class PowerSync:
             f"{one_line(error)} any more: somebody has taken it off node {instance.node}. "
             "Delete it"
         )
-        if self._instances.fail(instance.uuid, None, FaultReport.of(error, message)):
+        if self._instances.fail(instance.uuid, None, Fault.of(error, message)):
             LOG.error("[instance-off-its-node] Instance %s: %s", instance.uuid, message)

@@ -1,14 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The compute service as a process: from its options to its exit code."""
+"""The compute service as a process: from its options to its exit code.
+
+SIGTERM and SIGINT ask it to end in order, and a second one ends it at once; SIGHUP asks it to
+read its files again.  A handler only puts a note into a queue that the main thread waits on, so
+a signal is never dealt with in the middle of something.
+
+This is plain :mod:`signal`, since cotyledon and oslo.service start a service again whenever it
+ends.  One whose host name another has taken over must stay down, and a wrong configuration must
+be one line and an exit code.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import queue
 import signal
-from collections.abc import Callable
-from typing import Any
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Self
 
 from oslo_config import cfg
 from oslo_log import log as logging
@@ -16,13 +27,79 @@ from oslo_log import log as logging
 from ironic_virt import exceptions
 from ironic_virt.compute.db import Database
 from ironic_virt.compute.engine.service import Service
-from ironic_virt.compute.engine.signals import Signals, Stopped
-from ironic_virt.compute.engine.supervisor import Supervisor
 from ironic_virt.compute.errors import ServiceSuperseded
 from ironic_virt.exit_codes import ExitCode
 from ironic_virt.metrics import page
 
 LOG = logging.getLogger(__name__)
+
+_LONGEST_SLEEP = 1.0
+"""Seconds; a signal that comes just before the thread falls asleep does not wake it."""
+_AGAIN = 0.5
+"""Seconds until :class:`Stopped` is raised again: Python drops it within a finalizer."""
+
+
+class Stopped(BaseException):
+    """A signal came while nothing had begun that would have to be ended in order."""
+
+
+class Signals:
+    """A context manager that holds the signals' handlers; for the main thread.
+
+    :param leave: ends the process without any further ado.
+    """
+
+    def __init__(self, leave: Callable[[int], Any] = os._exit) -> None:
+        self._leave = leave
+        # Its put() may interrupt itself, which is what a handler needs.
+        self._notes: queue.SimpleQueue[signal.Signals | Exception] = queue.SimpleQueue()
+        self._stopping = self._interrupting = False
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGALRM):
+            self._before[signum] = signal.signal(signum, self._handle)
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        for signum, before in self._before.items():
+            signal.signal(signum, before)
+
+    def wait(self) -> signal.Signals | Exception:
+        """Wait for a signal, or for an error that ends the service."""
+        while True:
+            with contextlib.suppress(queue.Empty):
+                return self._notes.get(timeout=_LONGEST_SLEEP)
+
+    def fail(self, error: Exception) -> None:
+        """Let the main thread know that the service can't go on; for any thread."""
+        self._notes.put(error)
+
+    @contextlib.contextmanager
+    def interrupting(self) -> Iterator[None]:
+        """Within this block, SIGTERM and SIGINT interrupt the main thread.
+
+        :raises Stopped: such a signal came.
+        """
+        self._interrupting = True
+        try:
+            yield
+        finally:
+            self._interrupting = False
+            if self._stopping:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+                raise Stopped
+
+    def _handle(self, signum: int, _frame: object) -> None:
+        if signum != signal.SIGHUP:
+            if self._stopping and signum != signal.SIGALRM:
+                self._leave(128 + signum)
+                return
+            self._stopping = True
+            if self._interrupting:
+                signal.setitimer(signal.ITIMER_REAL, _AGAIN)
+                raise Stopped
+        self._notes.put(signal.Signals(signum))
 
 
 def exit_code(error: Exception, *, has_standby: bool = False) -> ExitCode:
@@ -34,7 +111,7 @@ def exit_code(error: Exception, *, has_standby: bool = False) -> ExitCode:
     if isinstance(error, exceptions.LeaseLost):
         return ExitCode.LEASE_LOST
     if isinstance(error, ServiceSuperseded):
-        # Started again, it would take the name back, and so on for ever.
+        # Started again, it would take the name back, and so would the other one, without end.
         return ExitCode.LEASE_LOST if has_standby else ExitCode.SUPERSEDED
     is_ours = isinstance(error, exceptions.InvalidConfiguration)
     return ExitCode.REFUSED if is_ours else ExitCode.FAILED
@@ -53,7 +130,6 @@ def run(
     :param leave: ends the process without any further ado.
     :raises IronicVirtError: the service can't start, or can't go on.
     """
-    supervisor = Supervisor()
     with Signals(leave) as signals, contextlib.ExitStack() as stack:
         try:
             # Nothing has begun yet that would have to be ended in order.
@@ -65,18 +141,18 @@ def run(
                     *(conf, database),
                     version=version,
                     on_fatal=signals.fail,
-                    on_round=supervisor.alive,
-                    on_standby=supervisor.standing_by,
+                    on_round=lambda: notify("WATCHDOG=1"),
+                    on_standby=lambda: notify("READY=1\nWATCHDOG=1"),
                 )
                 if conf.ironic.metrics_port:
                     pages = page.application(service.metrics.registry, service.troubles)
                     stack.enter_context(page.served(conf, pages))
                 service.prepare()
         except Stopped:
-            LOG.info("Told to end before the service was up")
+            LOG.info("Stopped before the service was up")
             return
         service.start()
-        supervisor.ready()
+        notify("READY=1")
         if hung_up():
             # The files may have been read before that.
             service.reload()
@@ -85,19 +161,37 @@ def run(
             if note is signal.SIGHUP:
                 service.reload()
                 continue
-            supervisor.stopping()
+            notify("STOPPING=1")
             if isinstance(note, Exception):
                 if service.stop(0):
                     LOG.error("[service-ends] %s", note)
                     leave(exit_code(note, has_standby=has_standby(conf)))
                 raise note
-            LOG.info("Told to end; a second signal ends this process at once")
-            left = service.stop(_patience(conf))
+            LOG.info("Shutting down; signal again to stop immediately")
+            unfinished = service.stop(_patience(conf))
             LOG.info("Compute service %s has ended", service.host)
-            if left:
+            if unfinished:
                 # Their threads would be waited for.
                 leave(0)
             return
+
+
+def notify(state: str, environ: Mapping[str, str] = os.environ) -> None:
+    """Tell systemd how this process is: sd_notify, without its library.
+
+    Nothing is sent where ``NOTIFY_SOCKET`` is not set.  If a message can't be sent, the process
+    goes on.
+    """
+    address = environ.get("NOTIFY_SOCKET", "")
+    if not address:
+        return
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
+            channel.setblocking(False)
+            # The name of an abstract socket begins with a zero byte.
+            channel.sendto(state.encode(), f"\0{address[1:]}" if address[0] == "@" else address)
+    except OSError as error:
+        LOG.debug("%s could not be sent to the supervisor: %s", state, error)
 
 
 def has_standby(conf: cfg.ConfigOpts) -> bool:

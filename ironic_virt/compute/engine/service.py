@@ -4,11 +4,11 @@
 
 It registers under its host name and reports that it is up; it keeps the records of
 its nodes as Ironic has them, and those of its instances as the hardware is; and it
-carries out what is wanted of its instances.  Each of these has a loop of its own,
-so that none waits for another.
+carries out the requests for its instances.  Each of these has a separate loop, so
+that none waits for another.
 
-The records are the truth.  The service keeps nothing that another process of the
-same name could not take up where this one ended, in whatever way it ended.
+The records are the truth.  After any end of this process, another process of the
+same name can continue from them.
 """
 
 from __future__ import annotations
@@ -24,19 +24,16 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from ironic_virt import conf as options
-from ironic_virt import exceptions
+from ironic_virt import exceptions, logs
 from ironic_virt.compute.db import Database, records
-from ironic_virt.compute.engine.carrying_out import CarryingOut
 from ironic_virt.compute.engine.in_flight import MOST_WAITING, InFlight
 from ironic_virt.compute.engine.loops import Loop
-from ironic_virt.compute.engine.metrics import Metrics
-from ironic_virt.compute.engine.outage import Outage
 from ironic_virt.compute.engine.power_sync import PowerSync
+from ironic_virt.compute.engine.task_runner import TaskRunner
 from ironic_virt.compute.engine.tasks import Tasks
 from ironic_virt.compute.engine.virtapi import ServiceVirtAPI
 from ironic_virt.compute.errors import (
-    DatabaseFailed,
-    DatabaseUnreachable,
+    DatabaseError,
     ServiceNotFound,
     ServiceSuperseded,
     one_line,
@@ -44,6 +41,7 @@ from ironic_virt.compute.errors import (
 from ironic_virt.compute.states import TaskState
 from ironic_virt.compute.tracker import Tracker
 from ironic_virt.driver.loading import load_compute_driver
+from ironic_virt.metrics.prometheus import PrometheusMetrics
 
 if TYPE_CHECKING:
     from ironic_virt.driver import IronicDriver
@@ -98,31 +96,26 @@ class Service:
         self._clock = clock
         self.host: str = conf.host
         self.incarnation = str(uuid.uuid4())
-        self.metrics = Metrics(self.host, version, clock=clock)
+        self.metrics = PrometheusMetrics(self.host, version, clock=clock)
         self._in_flight = InFlight(conf.compute.max_concurrent_tasks, self.may_act)
         self._reported_at = clock()
         self._ironic_trouble = ""
-        self._database_outage = Outage(
-            "The records are out of reach",
-            "What is being deployed goes on; nothing new begins until it is back",
-            clock=clock,
-        )
+        self._outage = logs.OutageTimer(clock=clock)
+        self._is_database_away = False
         self._virtapi = ServiceVirtAPI(
             self.host, database, self._in_flight, self.metrics, on_standby
         )
         self.driver = load_driver(conf, self._virtapi)
         self.metrics.counts = self.driver.node_counts
-        self._tracker = Tracker(self.host, self.driver, database, self.metrics)
+        self._tracker = Tracker(self.host, self.driver, database)
         self._power_sync = PowerSync(self.host, self.driver, database)
         self._executor = make_executor(MOST_WAITING)
         self._tasks = Tasks(
             self.host,
             database,
-            CarryingOut(conf, self.driver, database, self.incarnation),
+            TaskRunner(conf, self.driver, database, self.incarnation),
             self._executor,
             self._in_flight,
-            self.metrics,
-            self._database_outage,
             may_act=self.may_act,
             on_end=self._task_ended,
             wake=lambda: self._loops["tasks"].wake(),
@@ -152,18 +145,17 @@ class Service:
         :raises IronicVirtError: Ironic can't be reached, or the options can't be served.
         """
         self.driver.init_host(self.host)
-        former = self._registered()
-        if former is None:
+        previous = self._registered()
+        if previous is None:
             self._try_credentials()
         self._reported_at = self._clock()
         service = self._db.services.register(
             self.host,
             version=self._version,
             incarnation=self.incarnation,
-            conductor_group=self._conf.ironic.conductor_group,
-            shard_key=self._conf.ironic.shard_key,
+            **self._target(),
         )
-        if former is not None and self._db.services.is_up(former):
+        if previous is not None and self._db.services.is_up(previous):
             # It may still run and not know yet that it has to stop.
             self._wait_until = self._clock() + 2 * self._conf.compute.task_interval + 1
         LOG.info(
@@ -183,7 +175,7 @@ class Service:
             LOG.debug("The nodes were not listed: %s", error)
 
     def start(self) -> None:
-        """Begin with everything, in threads of their own."""
+        """Start all loops, each in a thread."""
         for loop in self._loops.values():
             loop.start()
 
@@ -201,7 +193,7 @@ class Service:
             LOG.error("[option-refused] The changed options can't all be used: %s", error)
         else:
             names = sorted(f"[{group or 'DEFAULT'}] {name}" for group, name in changed)
-            LOG.info("Read the files again; changed: %s", ", ".join(names) or "nothing")
+            LOG.info("Reloaded the files; changed: %s", ", ".join(names) or "nothing")
         for loop in self._loops.values():
             loop.wake()
 
@@ -225,10 +217,12 @@ class Service:
         begun = self._in_flight.wait(0)
         self._in_flight.stop()
         self.driver.cleanup_host()
-        left = self._in_flight.wait(CANCEL_SECONDS)
-        if left and timeout > CANCEL_SECONDS:
-            LOG.info("Waiting up to %.0f s for the tasks of %d instances", timeout, len(left))
-            left = self._in_flight.wait(timeout - CANCEL_SECONDS)
+        unfinished = self._in_flight.wait(CANCEL_SECONDS)
+        if unfinished and timeout > CANCEL_SECONDS:
+            LOG.info(
+                "Waiting up to %.0f s for the tasks of %d instances", timeout, len(unfinished)
+            )
+            unfinished = self._in_flight.wait(timeout - CANCEL_SECONDS)
         if begun:
             LOG.warning(
                 "[tasks-left] The tasks of %d instances go on when this service is started "
@@ -237,12 +231,12 @@ class Service:
             )
         for loop in self._loops.values():
             loop.stop()
-        self._executor.shutdown(wait=not left)
+        self._executor.shutdown(wait=not unfinished)
         for loop in self._loops.values():
             loop.join(1.0)
-        if not left:
+        if not unfinished:
             self.driver.let_go()
-        return left
+        return unfinished
 
     # -- the loops' rounds ----------------------------------------------------
 
@@ -253,12 +247,7 @@ class Service:
         """
         began = self._clock()
         with self._watching_database():
-            self._db.services.heartbeat(
-                self.host,
-                self.incarnation,
-                conductor_group=self._conf.ironic.conductor_group,
-                shard_key=self._conf.ironic.shard_key,
-            )
+            self._db.services.heartbeat(self.host, self.incarnation, **self._target())
             self._reported_at = began
 
     def may_act(self) -> bool:
@@ -274,8 +263,8 @@ class Service:
         :raises ServiceSuperseded: another process has taken over its name.
         """
         with self._watching_database():
-            now = self._registered()
-            if now is None or now.incarnation != self.incarnation:
+            service = self._registered()
+            if service is None or service.incarnation != self.incarnation:
                 raise ServiceSuperseded(self.host)
             self._virtapi.write_progress()
             if self._clock() >= self._wait_until:
@@ -304,14 +293,15 @@ class Service:
 
     def troubles(self) -> list[str]:
         """What keeps this service from its work, a sentence each; nothing is asked for that."""
-        found = []
-        if self._database_outage.lasts:
-            found.append("The records are out of reach")
+        troubles = []
+        if self._is_database_away:
+            troubles.append("The records are out of reach")
         elif not self.may_act():
-            found.append("The service has not reported for too long and counts as down")
+            troubles.append("The service has not reported for too long and counts as down")
         if self._ironic_trouble:
-            found.append(f"Ironic could not be asked at the last refresh: {self._ironic_trouble}")
-        return found
+            error = self._ironic_trouble
+            troubles.append(f"Ironic could not be asked at the last refresh: {error}")
+        return troubles
 
     def sync_power(self) -> None:
         """Compare the instances' records with the hardware."""
@@ -326,13 +316,23 @@ class Service:
         failure = None
         try:
             yield
-        except (DatabaseUnreachable, DatabaseFailed) as error:
+        except DatabaseError as error:
             failure = error
         # Out of the block, where oslo.log would say it twice.
+        self._is_database_away = failure is not None
         if failure is None:
-            self._database_outage.worked()
-        else:
-            self._database_outage.failed(failure)
+            if (seconds := self._outage.worked()) is not None:
+                LOG.info("The records are out of reach: that is over after %.0f s", seconds)
+        elif (seconds := self._outage.failed()) is not None:
+            LOG.error(
+                "[database-unreachable] The records are out of reach%s: %s. What is being "
+                "deployed goes on; nothing new begins until it is back",
+                *(f" for {seconds:.0f} s" if seconds else "", failure),
+            )
+
+    def _target(self) -> dict[str, str | None]:
+        ironic = self._conf.ironic
+        return {"conductor_group": ironic.conductor_group, "shard_key": ironic.shard_key}
 
     def _registered(self) -> records.ComputeService | None:
         try:

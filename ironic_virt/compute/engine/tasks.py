@@ -2,9 +2,8 @@
 
 """Begins what is wanted of this host's instances, as often as it takes.
 
-Level-triggered: each look reads from the records what is wanted and not yet so.  As much of it
-is begun as there is room for; the rest is begun when a task ends or waits, without another
-look.  A task reads its instance's record when its turn comes, so what a look has read may be
+Level-triggered: each look reads from the records what is wanted and not yet so, and begins it.
+A task reads its instance's record when it has a place, so what a look has read may be
 old.  Nothing is kept here that a restart would miss.
 
 :meth:`Tasks.look` is for one thread at a time; the tasks run in others.
@@ -13,10 +12,8 @@ old.  Nothing is kept here that a restart would miss.
 from __future__ import annotations
 
 import concurrent.futures
-import threading
 import time
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Collection
 
 from oslo_context import context as oslo_context
 from oslo_log import log as logging
@@ -24,28 +21,64 @@ from oslo_log import log as logging
 from ironic_virt import exceptions, logs
 from ironic_virt.compute.actions import Result, TryLater
 from ironic_virt.compute.db import Database
-from ironic_virt.compute.db.records import Instance, Wanted
+from ironic_virt.compute.db.records import Instance, PendingTask
 from ironic_virt.compute.engine.in_flight import InFlight
-from ironic_virt.compute.engine.metrics import Metrics
-from ironic_virt.compute.engine.outage import Outage
-from ironic_virt.compute.engine.retries import Retries
-from ironic_virt.compute.errors import DatabaseFailed, DatabaseUnreachable, NoSuchInstance
+from ironic_virt.compute.errors import DatabaseError, NoSuchInstance
 from ironic_virt.compute.states import TaskState
 from ironic_virt.compute.verbs import BY_TASK, Verb
 
 LOG = logging.getLogger(__name__)
 
+FIRST_SECONDS = 5.0
+LONGEST_SECONDS = 60.0
 
-class CarryOut(Protocol):
-    """See :class:`~ironic_virt.compute.engine.carrying_out.CarryingOut`."""
+Key = tuple[str, str]
+"""An instance's uuid, and the task."""
 
-    def __call__(self, verb: Verb, instance: Instance) -> Result: ...
+
+class Retries:
+    """When the turn of what could not be done comes again: in seconds that double.
+
+    It is kept in memory: after a restart everything is tried at once.
+
+    :param clock: a monotonic clock in seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        # The last delay, and when it ends.
+        self._turns: dict[Key, tuple[float, float]] = {}
+
+    def put_off(self, key: Key) -> tuple[float, bool]:
+        """Put something off.
+
+        :returns: for how many seconds, and whether for the first time.
+        """
+        previous = self._turns.get(key)
+        delay = min(2 * previous[0], LONGEST_SECONDS) if previous else FIRST_SECONDS
+        self._turns[key] = delay, self._clock() + delay
+        return delay, previous is None
+
+    def is_due(self, key: Key) -> bool:
+        """Whether its turn has come."""
+        return self._turns.get(key, (0.0, 0.0))[1] <= self._clock()
+
+    def forget(self, key: Key) -> None:
+        """Start from the beginning with it."""
+        self._turns.pop(key, None)
+
+    def keep_only(self, keys: Collection[Key]) -> None:
+        """Forget all others."""
+        for key in list(self._turns):
+            if key not in keys:
+                self.forget(key)
 
 
 class Tasks:
-    """Looks what is wanted, and has it carried out.
+    """Looks what is pending, and has it carried out.
 
     :param host: this service's host name.
+    :param carry_out: a :class:`~ironic_virt.compute.engine.task_runner.TaskRunner`.
     :param executor: the tasks' threads.
     :param may_act: says whether this process may still act for the host.
     :param on_end: called in a task's thread when it has ended.
@@ -57,11 +90,9 @@ class Tasks:
         self,
         host: str,
         database: Database,
-        carry_out: CarryOut,
+        carry_out: Callable[[Verb, Instance], Result],
         executor: concurrent.futures.Executor,
         in_flight: InFlight,
-        metrics: Metrics,
-        outage: Outage,
         *,
         may_act: Callable[[], bool] = lambda: True,
         on_end: Callable[[Instance], None] = lambda _instance: None,
@@ -73,139 +104,92 @@ class Tasks:
         self._carry_out = carry_out
         self._executor = executor
         self._in_flight = in_flight
-        self._metrics = metrics
-        self._outage = outage
         self._may_act = may_act
         self._on_end = on_end
         self._wake = wake
-        self._clock = clock
         self._retries = Retries(clock)
-        self._lock = threading.Lock()
-        self._backlog: dict[str, Wanted] = {}
         self._draining = False
-        self._strange = logs.Told()
-        in_flight.on_room = self._fill
+        self._unknown = logs.LogOnce()
 
     def drain(self) -> None:
         """Begin nothing any more."""
         self._draining = True
 
     def look(self) -> None:
-        """Read what is wanted, and begin as much of it as there is room for.
+        """Read what is pending, and begin it.
 
         :raises DatabaseUnreachable: the records can't be read.
         """
-        wanted = {one.uuid: one for one in self._db.instances.wanted(self._host)}
-        known = {uuid: one for uuid, one in wanted.items() if self._is_known(one)}
-        self._retries.keep_only([(uuid, one.task_state) for uuid, one in known.items()])
-        self._in_flight.compare({uuid: one.task_state for uuid, one in wanted.items()})
-        with self._lock:
-            self._backlog = known
-        self._fill()
+        pending = self._db.instances.pending_tasks(self._host)
+        self._in_flight.compare({task.uuid: task.task_state for task in pending})
+        self._retries.keep_only({(task.uuid, task.task_state) for task in pending})
+        for task in pending:
+            is_due = self._is_known(task) and self._retries.is_due((task.uuid, task.task_state))
+            if is_due and self._begins() and self._in_flight.begin(task):
+                self._executor.submit(self._run, task, BY_TASK[TaskState(task.task_state)])
 
-    def _is_known(self, wanted: Wanted) -> bool:
+    def _begins(self) -> bool:
+        return self._may_act() and not self._draining
+
+    def _is_known(self, pending: PendingTask) -> bool:
         """Whether this version can do it."""
-        if wanted.task_state in BY_TASK:
+        if pending.task_state in BY_TASK:
             return True
-        if self._strange.is_news(wanted):
+        if self._unknown.is_news(pending):
             LOG.error(
-                "[task-unknown] Instance %s: %r is wanted of it, which this version can't do; it "
+                "[task-unknown] Instance %s: this version does not know its task %r; the instance "
                 "is left alone",
-                *(wanted.uuid, wanted.task_state),
+                *(pending.uuid, pending.task_state),
             )
         return False
 
-    def _fill(self) -> None:
-        """Begin what is known to be wanted, as far as there is room."""
-        while (wanted := self._next()) is not None:
-            verb = BY_TASK[TaskState(wanted.task_state)]
-            self._executor.submit(self._run, wanted, verb)
-
-    def _next(self) -> Wanted | None:
-        """Take what is begun next; ``None``: nothing, or there is no room."""
-        with self._lock:
-            if self._draining or not self._may_act() or not self._in_flight.has_room():
-                return None
-            for uuid, wanted in self._backlog.items():
-                task = TaskState(wanted.task_state)
-                if not self._retries.is_due((uuid, task)):
-                    continue
-                if self._in_flight.begin(uuid, task, wanted.node):
-                    del self._backlog[uuid]
-                    return wanted
-        return None
-
     # -- in the tasks' threads ------------------------------------------------
 
-    def _run(self, wanted: Wanted, verb: Verb) -> None:
-        began = self._clock()
-        self._metrics.task_began(verb.task)
-        result, instance = Result.PUT_OFF, None
+    def _run(self, pending: PendingTask, verb: Verb) -> None:
+        result, instance = Result.ABORTED, None
         try:
-            instance = self._read(wanted)
-            if instance is None:
-                result = Result.ABORTED
-            else:
-                _log_context(instance)
-                result = self._result(instance, verb)
-        except (DatabaseUnreachable, DatabaseFailed) as error:
-            self._outage.failed(error)
-            self._put_off(wanted, "the database can't be used")
+            with self._in_flight.place():
+                instance = self._read(pending)
+                if instance is not None:
+                    _log_context(instance)
+                    result = self._carry_out(verb, instance)
+                    self._retries.forget((pending.uuid, pending.task_state))
+        except exceptions.WaitCancelled as error:
+            result = Result.LEFT
+            LOG.info("%s. %s goes on later", error, verb.task)
+        except TryLater as later:
+            result = self._put_off(pending, later.reason)
+        except DatabaseError as error:
+            # The loops say so aloud.
+            result = self._put_off(pending, f"the database can't be used: {error.reason}")
+        except Exception:
+            LOG.exception("[unexpected-error] Instance %s: %s failed", pending.uuid, verb.task)
+            result = self._put_off(pending, "of an unexpected error")
         finally:
-            self._metrics.task_ended(verb.task, result, self._clock() - began)
-            self._end(wanted)
+            self._in_flight.end(pending.uuid)
             if instance is not None:
                 self._on_end(instance)
             if result in (Result.ABORTED, Result.RESCHEDULED):
                 # Something else may be wanted of it by now.
                 self._wake()
-            self._fill()
 
-    def _end(self, wanted: Wanted) -> None:
-        with self._lock:
-            again = self._backlog.get(wanted.uuid)
-            if again is not None and again.task_state == wanted.task_state:
-                # From a look meanwhile; the next one shows whether it is still wanted.
-                del self._backlog[wanted.uuid]
-            self._in_flight.end(wanted.uuid)
-
-    def _read(self, wanted: Wanted) -> Instance | None:
-        """The instance, if that is still wanted of it."""
+    def _read(self, pending: PendingTask) -> Instance | None:
+        """The instance, if that is still wanted of it, and this process may act."""
         try:
-            instance = self._db.instances.get(wanted.uuid)
+            instance = self._db.instances.get(pending.uuid)
         except NoSuchInstance:
             return None
-        same = (instance.host, instance.task_state) == (self._host, wanted.task_state)
-        return instance if same else None
+        is_wanted = (instance.host, instance.task_state) == (self._host, pending.task_state)
+        return instance if is_wanted and self._begins() else None
 
-    def _result(self, instance: Instance, verb: Verb) -> Result:
-        task = verb.task
-        wanted = Wanted(instance.uuid, task, instance.node)
-        try:
-            result = self._carry_out(verb, instance)
-            self._outage.worked()
-            self._retries.forget((instance.uuid, task))
-            return result
-        except exceptions.WaitCancelled as error:
-            LOG.info("%s. %s goes on later", error, task)
-            return Result.LEFT
-        except TryLater as later:
-            self._put_off(wanted, later.reason)
-        except (DatabaseUnreachable, DatabaseFailed) as error:
-            self._outage.failed(error)
-            self._put_off(wanted, "the database can't be used")
-        except Exception:
-            LOG.exception("[unexpected-error] Instance %s: %s broke off", instance.uuid, task)
-            self._put_off(wanted, "of an unexpected error")
-        return Result.PUT_OFF
-
-    def _put_off(self, wanted: Wanted, reason: str) -> None:
-        seconds, first = self._retries.put_off((wanted.uuid, wanted.task_state))
+    def _put_off(self, pending: PendingTask, reason: str) -> Result:
+        seconds, first = self._retries.put_off((pending.uuid, pending.task_state))
         say = LOG.warning if first else LOG.debug
         say(
             "Instance %s, node %s: %s is tried again in %.0f s: %s",
-            *(wanted.uuid, wanted.node, wanted.task_state, seconds, reason),
+            *(pending.uuid, pending.node, pending.task_state, seconds, reason),
         )
+        return Result.PUT_OFF
 
 
 def _log_context(instance: Instance) -> None:

@@ -18,7 +18,6 @@ from ironic_virt import virt
 from ironic_virt.compute.db import Database
 from ironic_virt.compute.db.records import Instance
 from ironic_virt.compute.engine.in_flight import InFlight
-from ironic_virt.compute.engine.metrics import Metrics
 from ironic_virt.compute.networks import network_data
 
 LONGEST_LABEL = 63
@@ -37,7 +36,7 @@ class ServiceVirtAPI(virt.VirtAPI):
         host: str,
         database: Database,
         in_flight: InFlight,
-        metrics: Metrics,
+        metrics: virt.Metrics,
         standing_by: Callable[[], None] = lambda: None,
     ) -> None:
         self._host = host
@@ -50,36 +49,36 @@ class ServiceVirtAPI(virt.VirtAPI):
 
     @property
     def host(self) -> str:
-        """See :class:`virt.VirtAPI`."""
+        """The name of this host."""
         return self._host
 
     def standing_by(self) -> None:
-        """See :class:`virt.VirtAPI`."""
+        """Tell the process that another one of this name is active."""
         self._standing_by()
 
     def live_hosts(self) -> Collection[str]:
-        """See :class:`virt.VirtAPI`."""
+        """This host, and the others whose services are up."""
         return {self._host, *self._db.services.up()}
 
     def owned_instance_uuids(self) -> Collection[str]:
-        """See :class:`virt.VirtAPI`."""
+        """The uuids of the instances that this host has."""
         return self.instance_places().keys()
 
     def node_owners(self, uuids: Collection[str]) -> Mapping[str, str]:
-        """See :class:`virt.VirtAPI`."""
+        """The services that have nodes, by the node's uuid."""
         return self._db.compute_nodes.owners(uuids, self._host)
 
     def instance_places(self) -> Mapping[str, str]:
-        """See :class:`virt.VirtAPI`."""
+        """The pool or node of each of this host's instances, or ``""``."""
         return self._db.instances.places(self._host)
 
     def instance_hosts(self, uuids: Collection[str]) -> Mapping[str, str]:
-        """See :class:`virt.VirtAPI`."""
+        """The services that have instances, by the instance's uuid."""
         hosts = self._db.instances.hosts(uuids)
         return {uuid: host for uuid, host in hosts.items() if host is not None}
 
     def existing_instances(self, uuids: Collection[str]) -> Collection[str]:
-        """See :class:`virt.VirtAPI`."""
+        """The uuids of those instances that have a record."""
         return self._db.instances.hosts(uuids).keys()
 
     def image_of(self, instance: virt.InstanceLike) -> virt.ImageLike | None:
@@ -91,7 +90,7 @@ class ServiceVirtAPI(virt.VirtAPI):
         return instance.tried_nodes if isinstance(instance, Instance) else ()
 
     def abort_reason(self, instance: virt.InstanceLike) -> str | None:
-        """See :class:`virt.VirtAPI`."""
+        """Why an instance's task is not wanted any more, from memory."""
         return self._in_flight.abort_reason(instance.uuid)
 
     def waiting(self, instance_uuid: str | None) -> contextlib.AbstractContextManager[None]:
@@ -150,7 +149,7 @@ class ServiceVirtAPI(virt.VirtAPI):
             self._db.instances.progress_of_all(reports)
 
     def forget_progress(self, uuid: str) -> None:
-        """Forget how far an instance's task had come, since it has ended."""
+        """Forget the progress of an instance's task, which has ended."""
         with self._lock:
             self._progress.pop(uuid, None)
 

@@ -18,7 +18,7 @@ from ironic_virt import exceptions
 from ironic_virt.compute.actions import Result, Settled, Task, TryLater
 from ironic_virt.compute.build import Build
 from ironic_virt.compute.db import Database
-from ironic_virt.compute.db.records import FaultReport, Fence, Instance
+from ironic_virt.compute.db.records import Fault, Fence, Instance
 from ironic_virt.compute.errors import RecordsError, one_line
 from ironic_virt.compute.states import VmState
 from ironic_virt.compute.verbs import CREATE, Verb
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 
-class CarryingOut:
+class TaskRunner:
     """Carries tasks out.  Thread-safe.
 
     :param incarnation: of this process, for the fence.
@@ -42,6 +42,7 @@ class CarryingOut:
         database: Database,
         incarnation: str,
     ) -> None:
+        self._conf = conf
         self._driver = driver
         self._instances = database.instances
         self._incarnation = incarnation
@@ -55,7 +56,7 @@ class CarryingOut:
         :raises WaitCancelled: the service stops, or the instance isn't its any more.
         :raises RecordsError: the outcome could not be written.
         """
-        task = Task(self._driver, instance)
+        task = Task(self._driver, instance, self._conf.compute.shutdown_timeout)
         try:
             settled = (self._build if verb is CREATE else verb.carry_out)(task)
         except (exceptions.WaitCancelled, RecordsError, TryLater):
@@ -83,32 +84,32 @@ class CarryingOut:
             # Which node it has was perhaps decided in the course of the task.
             fence = dataclasses.replace(fence, node=None)
         if settled.vm_state is VmState.DELETED:
-            done = self._instances.deleted(instance.uuid, fence)
-            if done:
+            is_written = self._instances.deleted(instance.uuid, fence)
+            if is_written:
                 LOG.info("Instance %s is deleted", instance.uuid)
         else:
-            done = self._instances.finish(
+            is_written = self._instances.finish(
                 instance.uuid,
                 verb.task,
                 vm_state=settled.vm_state,
                 power_state=settled.power_state,
                 fence=fence,
             )
-        return Result.DONE if done else Result.ABORTED
+        return Result.DONE if is_written else Result.ABORTED
 
     def _failed(self, verb: Verb, task: Task, error: Exception) -> Result:
         instance = task.instance
         LOG.error("[task-failed] Instance %s, %s: %s", instance.uuid, verb.task, one_line(error))
-        left = verb.failed(task, error)
-        failed = self._instances.fail(
+        settled = verb.failed(task, error)
+        is_written = self._instances.fail(
             instance.uuid,
             verb.task,
-            FaultReport.of(error),
-            vm_state=left.vm_state,
-            applied=left.applied,
+            Fault.of(error),
+            vm_state=settled.vm_state,
+            applied=settled.applied,
             fence=self._fence(instance),
         )
-        return Result.FAILED if failed else Result.ABORTED
+        return Result.FAILED if is_written else Result.ABORTED
 
     def _fence(self, instance: Instance) -> Fence:
         return Fence(instance.host, self._incarnation, instance.attempts, instance.node)

@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Instances: reading them, and writing down what somebody wants of one.
+
+A request is complete when its transaction is: an instance comes with its claim,
+and its node, or not at all.
+"""
+
+from __future__ import annotations
+
+import uuid as uuids
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from oslo_db import exception as db_exception
+
+from ironic_virt import virt
+from ironic_virt.compute import errors
+from ironic_virt.compute.db import claims, compute_nodes, records, tables
+from ironic_virt.compute.db.claims import Place
+from ironic_virt.compute.db.database import reads, rows_in, writes
+from ironic_virt.compute.db.outcomes import NO_TASK, Outcomes, get, place_values, remove
+from ironic_virt.compute.states import TaskState, VmState
+from ironic_virt.compute.verbs import BY_TASK
+
+_INSTANCE = tables.instances
+_COLUMNS = tables.columns(_INSTANCE, records.Instance)
+_PAGE = 500
+_SAME_NAME = 10
+"""More uuids than these nobody reads."""
+
+
+class Instances(Outcomes):
+    """The records of instances."""
+
+    @reads
+    def get(self, connection: sa.Connection, instance: str) -> records.Instance:
+        """One instance.
+
+        :param instance: its uuid, or its name if no other has that.
+        :raises NoSuchInstance: there is none.
+        :raises AmbiguousName: several have this name.
+        """
+        try:
+            return get(connection, instance)
+        except errors.NoSuchInstance:
+            named = sa.select(_INSTANCE.c.uuid).where(_INSTANCE.c.display_name == instance)
+            rows = connection.scalars(named.order_by(_INSTANCE.c.id).limit(_SAME_NAME)).all()
+            if len(rows) > 1:
+                raise errors.AmbiguousName(instance, rows) from None
+            if not rows:
+                raise
+        return get(connection, rows[0])
+
+    def list(
+        self,
+        host: str | None = None,
+        node: str | None = None,
+        *,
+        name: str | None = None,
+        limit: int | None = None,
+    ) -> Sequence[records.Instance]:
+        """Instances, the newest first."""
+        statement = sa.select(*_COLUMNS).order_by(_INSTANCE.c.id.desc()).limit(limit)
+        for column, value in {"host": host, "node": node, "display_name": name}.items():
+            if value is not None:
+                statement = statement.where(_INSTANCE.c[column] == value)
+        return [records.Instance(**row._mapping) for row in self._rows(statement)]
+
+    @reads
+    def get_several(
+        self, connection: sa.Connection, uuids: Collection[str]
+    ) -> Mapping[str, records.Instance]:
+        """Instances by their uuids; one that isn't known is left out."""
+        return _get_several(connection, uuids)
+
+    def pending_tasks(self, host: str) -> Sequence[records.PendingTask]:
+        """What is wanted of a service's instances, the oldest instance first."""
+        statement = sa.select(_INSTANCE.c.uuid, _INSTANCE.c.task_state, _INSTANCE.c.node)
+        mine = (_INSTANCE.c.host == host, _INSTANCE.c.task_state.is_not(None))
+        rows = self._rows(statement.where(*mine).order_by(_INSTANCE.c.id))
+        return [records.PendingTask(*row) for row in rows]
+
+    def settled(
+        self, host: str, vm_states: Collection[str], *, page: int = _PAGE
+    ) -> Iterator[records.Instance]:
+        """A service's instances in these states without a task.
+
+        One after the other, the oldest first; what changes meanwhile may or may not be seen.
+
+        :param page: how many are read at a time.
+        """
+        last = 0
+        while True:
+            mine = (_INSTANCE.c.host == host, _INSTANCE.c.vm_state.in_(vm_states))
+            statement = (
+                sa.select(*_COLUMNS, _INSTANCE.c.id)
+                .where(*mine, _INSTANCE.c.task_state.is_(None), _INSTANCE.c.id > last)
+                .order_by(_INSTANCE.c.id)
+                .limit(page)
+            )
+            rows = [dict(row._mapping) for row in self._rows(statement)]
+            for row in rows:
+                last = row.pop("id")
+                yield records.Instance(**row)
+            if len(rows) < page:
+                return
+
+    def places(self, host: str) -> Mapping[str, str]:
+        """Where each of a service's instances is: its pool, else its node, else ``""``."""
+        statement = sa.select(_INSTANCE.c.uuid, _INSTANCE.c.pool, _INSTANCE.c.node)
+        rows = self._rows(statement.where(_INSTANCE.c.host == host))
+        return {row.uuid: row.pool or row.node or "" for row in rows}
+
+    @reads
+    def hosts(self, connection: sa.Connection, uuids: Collection[str]) -> Mapping[str, str | None]:
+        """The services that instances belong to, by uuid; one that isn't known is left out."""
+        statement = sa.select(_INSTANCE.c.uuid, _INSTANCE.c.host)
+        rows = rows_in(connection, statement, _INSTANCE.c.uuid, uuids)
+        return {row.uuid: row.host for row in rows}
+
+    @reads
+    def instance_of_port(self, connection: sa.Connection, port: str) -> str | None:
+        """The uuid of the instance that has a port; ``None``: none has."""
+        return claims.port_holder(connection, port)
+
+    # -- what is wanted of them -----------------------------------------------
+
+    @writes
+    def create_several(
+        self,
+        connection: sa.Connection,
+        choices: Sequence[tuple[records.NewInstance, Place]],
+        least: int,
+    ) -> Sequence[records.Instance]:
+        """Claim nodes for new instances and have them built there, in one transaction.
+
+        :param choices: with a node each, or a pool, to claim one of its places; no node twice.
+        :param least: so many must get their node, or nothing is written.
+        :returns: the instances that have got their node, in the order of ``choices``.
+        :raises ClaimLost: fewer have, since nodes aren't free any more or have another owner.
+        :raises InstanceExists: a uuid is taken.
+        :raises PortTaken: another instance has one of their ports.
+        """
+        places = [(new.uuid, node) for new, node in choices]
+        claimed = claims.claim_all(connection, places, self._db.now())
+        if sum(claimed) < least:
+            uuid, node = places[claimed.index(False)]
+            raise errors.ClaimLost(node.uuid, uuid)
+        state = {"vm_state": VmState.BUILDING, "task_state": TaskState.SPAWNING}
+        served = [choice for choice, got in zip(choices, claimed, strict=True) if got]
+        self._insert(connection, served, state)
+        instances = _get_several(connection, [new.uuid for new, _ in served])
+        return [instances[new.uuid] for new, _ in served]
+
+    @writes
+    def adopt(
+        self,
+        connection: sa.Connection,
+        new: records.NewInstance,
+        node: str,
+        vm_state: VmState,
+        power_state: virt.PowerState,
+    ) -> records.Instance:
+        """Write down an instance that is on a node already, and give it the node.
+
+        :raises ComputeNodeNotFound: no service has a record of the node.
+        :raises ComputeNodeInUse: the records have an instance on the node.
+        :raises InstanceExists: the uuid is taken.
+        :raises PortTaken: another instance has one of its ports.
+        """
+        current_time = self._db.now()
+        compute_node = compute_nodes.get(connection, node, lock=True)
+        if compute_node.instance_uuid is not None:
+            raise errors.ComputeNodeInUse(node, compute_node.instance_uuid)
+        claim = {"instance_uuid": new.uuid, "available": False, "updated_at": current_time}
+        row = sa.update(tables.compute_nodes).where(tables.compute_nodes.c.uuid == node)
+        try:
+            connection.execute(row.values(claim))
+        except db_exception.DBDuplicateEntry as exc:
+            raise errors.InstanceExists(new.uuid) from exc
+        state = {"vm_state": vm_state, "power_state": power_state, "launched_at": current_time}
+        self._insert(connection, [(new, compute_node)], state)
+        return get(connection, new.uuid)
+
+    def _insert(
+        self,
+        connection: sa.Connection,
+        choices: Sequence[tuple[records.NewInstance, Place]],
+        state: Mapping[str, Any],
+    ) -> None:
+        current_time = self._db.now()
+        rows = []
+        for new, place in choices:
+            request_id = new.request_id or _new_request_id()
+            values = {**records.fields(new), **place_values(place), **state}
+            values |= {"request_id": request_id, "created_at": current_time}
+            rows.append(records.fields(records.Instance(**values)))
+        try:
+            if rows:
+                connection.execute(sa.insert(_INSTANCE), rows)
+        except db_exception.DBDuplicateEntry as exc:
+            raise errors.InstanceExists(choices[0][0].uuid) from exc
+        for new, _ in choices:
+            claims.take_ports(connection, new.uuid, [port.id for port in new.ports])
+
+    @writes
+    def request(
+        self,
+        connection: sa.Connection,
+        uuid: str,
+        task_state: TaskState,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        request_id: str | None = None,
+    ) -> records.Instance:
+        """Record a request for an instance; its service carries it out.
+
+        A delete supersedes any other request, and repeating it changes nothing: it keeps the
+        first one's ``request_id``.  An instance without a host is deleted at once, here.
+
+        :param arguments: of the verb; kept until the task has ended or is superseded.
+        :returns: the instance as it is now.
+        :raises NoSuchInstance: there is none.
+        :raises ConflictingRequest: not in its present state.
+        """
+        verb, current_time, arguments = BY_TASK[task_state], self._db.now(), dict(arguments or {})
+        instance = get(connection, uuid, lock=True)
+        if instance.task_state == task_state == TaskState.DELETING:
+            return instance
+        reason = verb.refusal(instance.vm_state, instance.task_state)
+        if reason is None and task_state is not TaskState.DELETING and instance.host is None:
+            reason = "it is on no node; it can only be deleted"
+        if reason := reason or verb.objection(instance, arguments):
+            raise errors.ConflictingRequest(uuid, reason)
+        request_id = request_id or _new_request_id()
+        if task_state is TaskState.DELETING and instance.host is None:
+            remove(connection, uuid, current_time)
+            return instance.as_deleted(request_id)
+        wish: dict[str, Any] = {
+            "task_state": task_state,
+            "arguments": arguments,
+            "request_id": request_id,
+        }
+        if instance.task_state is not None:
+            superseded = records.Fault("superseded by a delete")
+            wish["fault"] = superseded.at(instance.host, current_time, instance.request_id)
+        row = sa.update(_INSTANCE).where(_INSTANCE.c.uuid == uuid)
+        connection.execute(row.values({**NO_TASK, **wish, "updated_at": current_time}))
+        if verb.claims_port:
+            try:
+                claims.take_ports(connection, uuid, [arguments["vif"]])
+            except errors.PortTaken as exc:
+                taken = f"server {exc.holder} has the interface {exc.port}"
+                raise errors.ConflictingRequest(uuid, taken) from exc
+        return get(connection, uuid)
+
+
+def _get_several(
+    connection: sa.Connection, uuids: Collection[str]
+) -> Mapping[str, records.Instance]:
+    rows = rows_in(connection, sa.select(*_COLUMNS), _INSTANCE.c.uuid, uuids)
+    return {row.uuid: records.Instance(**row._mapping) for row in rows}
+
+
+def _new_request_id() -> str:
+    """A request id of the form that OpenStack's logs have."""
+    return f"req-{uuids.uuid4()}"
