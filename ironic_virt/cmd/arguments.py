@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Kinds of arguments that several commands take, and what is said of a wrong command line."""
+"""Kinds of arguments that several commands take, and errors for a wrong command line."""
 
 from __future__ import annotations
 
@@ -8,49 +8,45 @@ import argparse
 import contextlib
 import difflib
 import itertools
+import pathlib
 import re
 import sys
 import textwrap
 import uuid
-from collections.abc import Iterator, Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, NoReturn, TextIO
 
+from ironic_virt.compute.errors import InvalidRequest
 from ironic_virt.compute.networks import Network
 from ironic_virt.exit_codes import ExitCode
 
-_AS_IT_STANDS = re.compile(r"^ +(ironic-virt|openstack)|^ .*\S   *\S", re.MULTILINE)
-"""Commands, with the lines that they go on to, and columns."""
+STDIN = "-"
+LARGEST_FILE = 1024 * 1024
+"""Bytes; a larger file was hardly meant."""
+_KEPT_LAYOUT = re.compile(r"^ +(ironic-virt|openstack)|^ .*\S   *\S", re.MULTILINE)
+"""Text that is not refilled: commands with their continuation lines, and columns."""
 
 
 class Help(argparse.RawDescriptionHelpFormatter):
     """Fills the paragraphs of descriptions to the terminal's width."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
-        filled = []
-        lines_of_text = text.splitlines()
+        filled: list[str] = []
+        lines = text.splitlines()
         margins = [
-            # What a command goes on with is no sentence of what follows it.
-            (_margin(line), before.endswith("\\"))
-            for before, line in zip(["", *lines_of_text], lines_of_text, strict=False)
+            # The continuation of a command is not a sentence.
+            (line[: -len(line.lstrip())] if line.strip() else None, before.endswith("\\"))
+            for before, line in itertools.pairwise(["", *lines])
         ]
-        pairs = zip(margins, lines_of_text, strict=True)
-        for (margin, goes_on), group in itertools.groupby(pairs, lambda pair: pair[0]):
-            lines = [line for _, line in group]
-            if not goes_on and margin is not None and not _AS_IT_STANDS.search("\n".join(lines)):
-                lines = textwrap.wrap(
-                    " ".join(line.strip() for line in lines),
-                    width,
-                    initial_indent=indent + margin,
-                    subsequent_indent=indent + margin,
-                    break_on_hyphens=False,
-                )
-            filled += lines
+        pairs = itertools.groupby(zip(margins, lines, strict=True), lambda pair: pair[0])
+        for (margin, goes_on), group in pairs:
+            part = [line for _, line in group]
+            if not goes_on and margin is not None and not _KEPT_LAYOUT.search("\n".join(part)):
+                words, start = " ".join(line.strip() for line in part), indent + margin
+                text = textwrap.fill(words, width - len(start), break_on_hyphens=False)
+                part = textwrap.indent(text, start).splitlines()
+            filled += part
         return "\n".join(filled)
-
-
-def _margin(line: str) -> str | None:
-    """What stands before a line; ``None``: it is empty."""
-    return line[: -len(line.lstrip())] if line.strip() else None
 
 
 @contextlib.contextmanager
@@ -65,8 +61,8 @@ def complaining(argv: Sequence[str] | None, code: int = ExitCode.REFUSED) -> Ite
     words = list(sys.argv[1:] if argv is None else argv)
 
     def error(parser: argparse.ArgumentParser, message: str) -> NoReturn:
-        told = unknown_option(parser, words) or message
-        parser.exit(code, f"{parser.prog}: {told} ('{parser.prog} --help' tells more)\n")
+        reason = _unknown_option(parser._option_string_actions, words) or message
+        parser.exit(code, f"{parser.prog}: {reason} (see '{parser.prog} --help')\n")
 
     before = argparse.ArgumentParser.error
     argparse.ArgumentParser.error = error  # type: ignore[assignment, method-assign]
@@ -76,33 +72,63 @@ def complaining(argv: Sequence[str] | None, code: int = ExitCode.REFUSED) -> Ite
         argparse.ArgumentParser.error = before  # type: ignore[method-assign]
 
 
-def unknown_option(parser: argparse.ArgumentParser, argv: Sequence[str]) -> str | None:
-    """What is to be said of the first option in ``argv`` that a parser does not have.
-
-    :returns: ``None``: it has all of them.
-    """
-    known = list(parser._option_string_actions)
-    for word in argv:
+def _unknown_option(known: Collection[str], words: Sequence[str]) -> str | None:
+    """Return a message about the first unknown option; ``None``: all are known."""
+    for word in itertools.takewhile(lambda word: word != "--", words):
         name = word.partition("=")[0]
-        if name == "--":
-            break
-        if name.startswith("--") and not any(one.startswith(name) for one in known):
+        if name.startswith("--") and not any(option.startswith(name) for option in known):
             near = difflib.get_close_matches(name, known, 1, cutoff=0.75)
             return f"unknown option '{name}'" + (f"; did you mean {near[0]}?" if near else "")
     return None
+
+
+# -- files that options name --------------------------------------------------
+
+
+@contextlib.contextmanager
+def opened(file: str, option: str, stdin: TextIO) -> Iterator[TextIO]:
+    """A file to be read as text.
+
+    :param option: the option that names it, for errors.
+    :param stdin: what :data:`STDIN` is.
+    :raises InvalidRequest: it can't be read, or is not UTF-8 text.
+    """
+    own = contextlib.nullcontext(stdin)
+    try:
+        with own if file == STDIN else pathlib.Path(file).open(encoding="utf-8") as stream:
+            yield stream
+    except OSError as error:
+        raise InvalidRequest(f"{option} {file}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InvalidRequest(f"{option} {file}: not UTF-8 text") from error
+
+
+def content(file: str, option: str) -> str | bytes:
+    """The content of a file: text if it is UTF-8 text, else bytes.
+
+    :raises InvalidRequest: it can't be read, or is larger than :data:`LARGEST_FILE`.
+    """
+    # Read the bytes below the text stream, because the file need not be text.
+    with opened(file, option, sys.stdin) as stream:
+        content = stream.buffer.read(LARGEST_FILE + 1)
+    if len(content) > LARGEST_FILE:
+        raise InvalidRequest(f"{option} {file}: the file has more than {LARGEST_FILE} bytes")
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return content
+
+
+# -- kinds of values ----------------------------------------------------------
 
 
 class KeyValue(argparse.Action):
     """``KEY=VALUE``, as often as wanted, into a dict."""
 
     def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: str | Sequence[Any] | None,
-        option_string: str | None = None,
+        self, parser: Any, namespace: Any, values: Any, option_string: str | None = None
     ) -> None:
-        """See :class:`argparse.Action`."""
+        """Add ``KEY=VALUE`` to the namespace's dict."""
         key, equals, value = str(values).partition("=")
         if not key or not equals:
             raise argparse.ArgumentError(self, f"{values!r} is not KEY=VALUE")
@@ -112,12 +138,12 @@ class KeyValue(argparse.Action):
 
 def count(text: str) -> int:
     """A whole number from 0."""
-    return _number(text, 0)
+    return _parse_number(text, 0)
 
 
 def positive(text: str) -> int:
     """A whole number from 1."""
-    return _number(text, 1)
+    return _parse_number(text, 1)
 
 
 def seconds(text: str) -> float:
@@ -136,21 +162,22 @@ def node_uuid(text: str) -> str:
     try:
         return str(uuid.UUID(text))
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no UUID") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a UUID") from None
 
 
 def network(text: str) -> Network:
-    """``address=192.0.2.10/24,gateway=192.0.2.1,dns=192.0.2.53``; several ``dns`` may be."""
-    said: dict[str, list[str]] = {"address": [], "gateway": [], "dns": []}
+    """``address=192.0.2.10/24,gateway=192.0.2.1,dns=192.0.2.53``; ``dns`` may be repeated."""
+    values: dict[str, list[str]] = {"address": [], "gateway": [], "dns": []}
     try:
         for part in text.split(","):
             key, _, value = part.partition("=")
-            said[key].append(value)
-        if len(said["address"]) == 1 and len(said["gateway"]) <= 1:
-            return Network(said["address"][0], next(iter(said["gateway"]), None), (*said["dns"],))
-        reason = "it takes one address, and one gateway at most"
+            values[key].append(value)
+        if len(values["address"]) == 1 and len(values["gateway"]) <= 1:
+            gateway = next(iter(values["gateway"]), None)
+            return Network(values["address"][0], gateway, tuple(values["dns"]))
+        reason = "it takes one address, and at most one gateway"
     except KeyError as error:
-        reason = f"{error.args[0]!r} is none of {', '.join(said)}"
+        reason = f"{error.args[0]!r} is none of {', '.join(values)}"
     except ValueError as error:
         reason = str(error)
     raise argparse.ArgumentTypeError(f"{text!r}: {reason}")
@@ -159,13 +186,27 @@ def network(text: str) -> Network:
 def name(text: str) -> str:
     """A name that a record can have."""
     if not text.strip() or len(text) > 255 or not text.isprintable():
-        raise argparse.ArgumentTypeError(f"{text!r} is no name of 1 to 255 printable characters")
+        raise argparse.ArgumentTypeError(
+            f"{text!r}: a name must have 1 to 255 printable characters"
+        )
     return text
 
 
-def _number(text: str, least: int) -> int:
+def _parse_number(text: str, least: int) -> int:
     # The records' numbers have 32 bits.
     digits = text.isascii() and text.isdecimal() and len(text) <= 10
     if not digits or not least <= int(text) < 2**31:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from {least} to {2**31 - 1}")
     return int(text)
+
+
+_NAMES = "server-name flavor-name flavor host name class trait vif-id reason key"
+KINDS: Mapping[str, Callable[[str], Any] | type[argparse.Action]] = {
+    **{f"<{metavar}>": name for metavar in _NAMES.split()},
+    **dict.fromkeys(("<count>", "<number>"), positive),
+    **dict.fromkeys(("<size-mb>", "<size-gb>", "<vcpus>"), count),
+    **dict.fromkeys(("<node>", "<node-uuid>"), node_uuid),
+    "<key=value>": KeyValue,
+    "SECONDS": seconds,
+}
+"""By an argument's metavar, what converts its text; other arguments are texts."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What the commands that use the records share: the option ``--config-file`` and a door.
+"""What commands that use the records share: the option ``--config-file``, and opening them.
 
-The database's packages come with an extra and take long to import, so nothing
-here imports them before a command has begun.
+The database's packages come with an extra and take long to import, so they are imported only
+when a command has begun.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import contextlib
 import gc
 import os
 import pathlib
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ironic_virt import exceptions
 from ironic_virt.cmd.commands import Command, Row, argument
@@ -22,35 +22,32 @@ from ironic_virt.cmd.commands import Command, Row, argument
 if TYPE_CHECKING:
     from oslo_config import cfg
 
+    from ironic_virt.baremetal.client import IronicClient
     from ironic_virt.compute.db import Database
 
 ENVIRONMENT = "IRONIC_VIRT_CONFIG_FILE"
 DEFAULT_FILE = "/etc/ironic-virt/ironic-virt.conf"
 
-# What comes with the extra; of anything else that is missing we know nothing.
+# The packages of the extra; another missing package is not our concern.
 _PACKAGES = frozenset({"oslo_db", "sqlalchemy"})
 
-
 CONFIG_FILE = argument(
-    "--config-file",
+    "--config-file FILE",
+    f"Read this ini file; of several, the last one takes precedence (env: {ENVIRONMENT};"
+    f" default: {DEFAULT_FILE} if it exists, or else an embedded database).",
     action="append",
     dest="config_files",
     default=[],
-    metavar="FILE",
-    help=f"Read this ini file; of several, the last one counts (env: {ENVIRONMENT};"
-    f" default: {DEFAULT_FILE} if it exists, or else an embedded database).",
 )
-"""Stands before and behind a command."""
+"""Allowed before and after the name of a command."""
 
 
 def config_files(
-    named: Sequence[str],
-    environ: Mapping[str, str] = os.environ,
-    default_file: str = DEFAULT_FILE,
+    named: Sequence[str], environ: Mapping[str, str] = os.environ, default_file: str = DEFAULT_FILE
 ) -> list[str]:
-    """Which ini files are read: those named, or that of the environment, or the default.
+    """Return the ini files to read: those named, the environment's, or the default.
 
-    :raises ValueError: one that was named can't be read; in words for a user.
+    :raises ValueError: a named file can't be read; the message is for the user.
     """
     files = list(named)
     if not files and environ.get(ENVIRONMENT):
@@ -69,49 +66,71 @@ class Configured(Command):
     """A command that uses the records.
 
     :cvar makes_records: it makes the embedded database if there is none.
+    :ivar conf: the options, while it acts; ``db``: the records.
     """
 
     takes: Sequence[Row] = (CONFIG_FILE,)
     makes_records = False
+    conf: cfg.ConfigOpts
+    db: Database
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Any:
+        """Act with the records."""
+        with self._opened(parsed_args):
+            return super().take_action(parsed_args)
 
     @contextlib.contextmanager
-    def records(self, parsed_args: argparse.Namespace) -> Iterator[Database]:
-        """The database of the options, opened."""
-        with self.configured(parsed_args) as (_, database):
-            yield database
-
-    @contextlib.contextmanager
-    def configured(
-        self, parsed_args: argparse.Namespace
-    ) -> Iterator[tuple[cfg.ConfigOpts, Database]]:
-        """The options, and the database of them, opened."""
+    def _opened(self, args: argparse.Namespace) -> Iterator[None]:
+        """Read the options, and open the records."""
         before = getattr(self.app_args, "config_files", [])
         try:
-            files = config_files([*before, *parsed_args.config_files])
+            files = config_files([*before, *args.config_files])
         except ValueError as error:
             self.refuse(f"--config-file {error}")
-        with _packages_or_advice():
+        with extra("compute", _PACKAGES):
             with _no_garbage():
                 from ironic_virt.compute.db import Database
                 from ironic_virt.compute.errors import SchemaMismatch
                 from ironic_virt.conf import database as options
-            conf = options.load(files)
-            database = Database(conf, patient=False)
+            self.conf = options.load(files)
+            self.db = Database(self.conf, patient=False)
             # Some packages are imported only when they are needed.
-            with contextlib.closing(database):
+            with contextlib.closing(self.db):
                 try:
-                    database.open(make=None if self.makes_records else False)
+                    self.db.open(make=None if self.makes_records else False)
                 except SchemaMismatch as error:
-                    read = ", ".join(files) or "no configuration file: none is named or there"
+                    read = ", ".join(files) or "no configuration file: none was named or found"
                     self.refuse(f"{error} (read: {read})")
-                if database.is_new:
-                    self.app.LOG.warning("Made a new database: %s", database.url)
-                yield conf, database
+                if self.db.is_new:
+                    self.app.LOG.warning("Created a new database: %s", self.db.url)
+                yield
+
+    def ironic(self) -> IronicClient:
+        """The Ironic of the options; those of ``[ironic]`` are registered here."""
+        from ironic_virt import conf as options
+        from ironic_virt.baremetal.client import IronicClient
+
+        options.register_opts(self.conf)
+        options.check(self.conf)
+        return IronicClient.from_conf(self.conf)
+
+
+class Each(Configured):
+    """A command that does the same to each thing that is named, as far as possible."""
+
+    def act(self, args: argparse.Namespace) -> None:
+        for name in dict.fromkeys(args.names):
+            with self.failing():
+                self.do(name)
+
+    def do(self, name: str) -> None:
+        """Do it to one."""
+        raise NotImplementedError
 
 
 @contextlib.contextmanager
 def _no_garbage() -> Iterator[None]:
-    """What is imported stays, and looking at it for garbage takes time."""
+    """Switch the garbage collector off: what is imported stays, and searching it takes time."""
     gc.disable()
     try:
         yield
@@ -121,10 +140,15 @@ def _no_garbage() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _packages_or_advice() -> Iterator[None]:
+def extra(name: str, packages: Collection[str] = ()) -> Iterator[None]:
+    """Raise :class:`ExtrasMissing` if the block lacks a package of an extra.
+
+    :param packages: the packages of the extra; else any package but our own.
+    """
     try:
         yield
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in _PACKAGES:
+        package = (error.name or "").partition(".")[0]
+        if package not in packages if packages else package == "ironic_virt":
             raise
-        raise exceptions.ExtrasMissing(error.name, "compute") from error
+        raise exceptions.ExtrasMissing(error.name, name) from error

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""``ironic-virt-fake-ironic``: a fake Ironic over HTTP, until it is told to stop.
+"""``ironic-virt-fake-ironic``: a fake Ironic over HTTP, until a signal stops it.
 
-Exits 0 on SIGTERM or SIGINT, 2 on bad arguments, also if it can't listen there.
+Exits 0 on SIGTERM or SIGINT, 2 on bad arguments or if it can't listen.
 """
 
 import argparse
@@ -35,7 +35,7 @@ examples:
 T = TypeVar("T")
 
 
-def _argument(parse: Callable[[str], T]) -> Callable[[str], T]:
+def _as_type(parse: Callable[[str], T]) -> Callable[[str], T]:
     """Let argparse show the message of a ValueError."""
 
     def convert(text: str) -> T:
@@ -47,13 +47,13 @@ def _argument(parse: Callable[[str], T]) -> Callable[[str], T]:
     return convert
 
 
-def _port(text: str) -> int:
+def _parse_port(text: str) -> int:
     if not text.isdecimal() or int(text) > 65535:
         raise ValueError(f"{text!r} is not a port from 0 to 65535")
     return int(text)
 
 
-def _auth(text: str) -> str | None:
+def _parse_auth(text: str) -> str | None:
     kind, equals, token = text.partition("=")
     if text == "none":
         return None
@@ -62,57 +62,48 @@ def _auth(text: str) -> str | None:
     raise ValueError(f"{text!r} is neither none nor token nor token=SECRET")
 
 
-def _names(text: str) -> list[str]:
+def _parse_names(text: str) -> list[str]:
     return [name.strip().lower() for name in text.split(",")]
 
 
-def _parser() -> argparse.ArgumentParser:
+def _make_parser() -> argparse.ArgumentParser:
     from ironic_virt.testing.fake_ironic import settings
 
     parser = argparse.ArgumentParser(
         prog="ironic-virt-fake-ironic",
-        description="Serve a fake of OpenStack Ironic's API from memory, with nodes that are"
-        " deployed and cleaned in no time or in as much as you say.",
+        description="Serve a fake OpenStack Ironic API from memory, whose nodes are deployed and"
+        " cleaned at once, or as slowly as you say.",
         epilog=f"{_EPILOG}\n{exit_codes.epilog()}",
         formatter_class=arguments.Help,
     )
-    where = parser.add_argument_group("where it listens")
-    where.add_argument("--host", default="127.0.0.1", help="address (default: %(default)s)")
-    where.add_argument(
-        "--port", type=_argument(_port), default=6385, help="0 takes a free one (default: 6385)"
+    listening = parser.add_argument_group("listening")
+    listening.add_argument("--host", default="127.0.0.1", help="address (default: %(default)s)")
+    listening.add_argument(
+        "--port", type=_as_type(_parse_port), default=6385, help="0: any free one (default: 6385)"
     )
-    where.add_argument(
+    listening.add_argument(
         "--auth",
-        type=_argument(_auth),
+        type=_as_type(_parse_auth),
         default=None,
         metavar="none|token[=SECRET]",
         help="with token, requests need this X-Auth-Token (default: none; SECRET: fake-token)",
     )
-    where.add_argument(
-        "--threads",
-        type=arguments.positive,
-        default=16,
-        metavar="N",
-        help="requests answered at a time (default: %(default)s)",
+    threads: Any = {"type": arguments.positive, "metavar": "N", "default": 16}
+    listening.add_argument(
+        "--threads", help="requests answered at a time (default: 16)", **threads
     )
-    nodes = parser.add_argument_group("its nodes")
-    nodes.add_argument(
-        "--nodes", type=arguments.count, default=10, metavar="N", help="how many (default: 10)"
-    )
-    nodes.add_argument(
-        "--shards",
-        type=arguments.count,
-        default=0,
-        metavar="K",
-        help="spread them over the shards shard-1 to shard-K (default: no shards)",
-    )
+    nodes = parser.add_argument_group("nodes")
+    count: Any = {"type": arguments.count, "metavar": "N"}
+    nodes.add_argument("--nodes", default=10, help="number of nodes (default: 10)", **count)
+    shards = "spread them over the shards shard-1 to shard-N (default: no shards)"
+    nodes.add_argument("--shards", default=0, help=shards, **count)
     nodes.add_argument(
         "--conductor-groups",
-        type=_names,
+        type=_parse_names,
         default=[""],
         metavar="A,B",
-        help="spread them over conductor groups, with a conductor each (default: the one"
-        " without a name)",
+        help="spread them over conductor groups, with a conductor each (default: the unnamed"
+        " group)",
     )
     nodes.add_argument(
         "--resource-class",
@@ -122,24 +113,18 @@ def _parser() -> argparse.ArgumentParser:
         help="spread them over resource classes (default: baremetal)",
     )
     nodes.add_argument(
-        "--traits", nargs="+", default=[], metavar="TRAIT", help="traits that all of them have"
+        "--traits", nargs="+", default=[], metavar="TRAIT", help="traits of all nodes"
     )
-    nodes.add_argument(
-        "--ports",
-        type=arguments.count,
-        default=1,
-        metavar="N",
-        help="network ports of each (default: 1)",
-    )
+    nodes.add_argument("--ports", default=1, help="ports of each node (default: 1)", **count)
     nodes.add_argument(
         "--console-interface",
         choices=("no-console", "fake-graphical"),
-        help="with fake-graphical they have a VNC console, at which nothing listens",
+        help="fake-graphical gives them a VNC console, where nothing listens",
     )
-    nodes.add_argument("--nmi", action="store_true", help="they can be sent an NMI")
-    span = _argument(settings.parse_span)
+    nodes.add_argument("--nmi", action="store_true", help="nodes accept an NMI")
+    span = _as_type(settings.parse_span)
     times = parser.add_argument_group(
-        "how long things take", "seconds: a number such as 5, or a range such as 5,30 (default: 0)"
+        "durations", "seconds: a number such as 5, or a range such as 5,30 (default: 0)"
     )
     for name in ("deploy", "undeploy", "clean", "inspect", "rescue", "power"):
         times.add_argument(f"--{name}-time", type=span, default=0.0, metavar="SECONDS")
@@ -148,14 +133,10 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="spend the second half in a ... wait state, unlocked, as real hardware does",
     )
-    behaviour = parser.add_argument_group("what it is like")
-    version = _argument(settings.parse_version)
-    behaviour.add_argument(
-        "--min-version", type=version, default=settings.MIN_VERSION, metavar="1.N"
-    )
-    behaviour.add_argument(
-        "--max-version", type=version, default=settings.MAX_VERSION, metavar="1.N"
-    )
+    behaviour = parser.add_argument_group("behaviour")
+    version: Any = {"type": _as_type(settings.parse_version), "metavar": "1.N"}
+    behaviour.add_argument("--min-version", default=settings.MIN_VERSION, **version)
+    behaviour.add_argument("--max-version", default=settings.MAX_VERSION, **version)
     behaviour.add_argument("--no-clean", action="store_true", help="no automated cleaning")
     behaviour.add_argument(
         "--network-interface",
@@ -163,17 +144,12 @@ def _parser() -> argparse.ArgumentParser:
         default="flat",
         help="noop forgets VIFs (default: flat)",
     )
-    behaviour.add_argument(
-        "--seed",
-        type=arguments.count,
-        default=0,
-        metavar="N",
-        help="the same seed gives the same uuids and durations (default: 0)",
-    )
+    seed = "the same seed gives the same UUIDs and durations (default: 0)"
+    behaviour.add_argument("--seed", default=0, help=seed, **count)
     output = parser.add_argument_group("output")
-    output.add_argument("--quiet", action="store_true", help="no line for each request")
+    output.add_argument("--quiet", action="store_true", help="don't log requests")
     output.add_argument(
-        "--json", action="store_true", help="tell the address and the nodes as one line of JSON"
+        "--json", action="store_true", help="print the address and the nodes as one line of JSON"
     )
     return parser
 
@@ -228,7 +204,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     :param argv: its arguments; those of the process by default.
     :returns: the exit status.
     """
-    return run("ironic-virt-fake-ironic", argv, _run)
+    return run("ironic-virt-fake-ironic", argv, _serve_fake)
 
 
 def run(
@@ -243,10 +219,10 @@ def run(
         return 1
 
 
-def _run(argv: Sequence[str] | None) -> int:
+def _serve_fake(argv: Sequence[str] | None) -> int:
     from ironic_virt.testing.fake_ironic import FakeIronicServer
 
-    parser = _parser()
+    parser = _make_parser()
     args = parser.parse_args(argv)
     if args.min_version > args.max_version:
         parser.error("argument --min-version: it is above --max-version")
@@ -254,18 +230,18 @@ def _run(argv: Sequence[str] | None) -> int:
     if not args.quiet:
         fake.requests.listener = log_request
     server = FakeIronicServer(fake, host=args.host, port=args.port, threads=args.threads)
-    told = {"nodes": args.nodes, "shards": args.shards}
-    return serve(parser.prog, server, args, f"Fake Ironic with {args.nodes} nodes", told)
+    facts = {"nodes": args.nodes, "shards": args.shards}
+    return serve(parser.prog, server, args, f"Fake Ironic with {args.nodes} nodes", facts)
 
 
 def serve(
-    prog: str, server: Any, args: argparse.Namespace, name: str, told: Mapping[str, Any]
+    prog: str, server: Any, args: argparse.Namespace, name: str, facts: Mapping[str, Any]
 ) -> int:
     """Serve until SIGTERM or SIGINT, and return the exit code.
 
     :param args: with ``host`` and ``port``, for an error, and ``json``.
-    :param name: what it is, for people.
-    :param told: what programs are told by ``--json`` beside the address and the process's id.
+    :param name: its description, for people.
+    :param facts: what ``--json`` prints in addition to the address and the process ID.
     """
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -273,12 +249,12 @@ def serve(
     try:
         server.start()
     except (OSError, OverflowError) as exc:
-        # The server's own error has that of the socket inside.
-        why = re.search(r"\[Errno \d+\] ([^)]+)", str(exc))
-        reason = why[1] if why else str(exc)
+        # The server's own error contains that of the socket.
+        match = re.search(r"\[Errno \d+\] ([^)]+)", str(exc))
+        reason = match[1] if match else str(exc)
         print(f"{prog}: can't listen on {args.host}:{args.port}: {reason}", file=sys.stderr)
         return 2
-    ready = {"url": server.url, **told, "pid": os.getpid()}
+    ready = {"url": server.url, **facts, "pid": os.getpid()}
     print(json.dumps(ready) if args.json else f"{name} at {server.url}", flush=True)
     stop.wait()
     server.stop()
@@ -289,7 +265,7 @@ def log_request(entry: Any) -> None:
     """Print a request with its answer, in one line."""
     query = f"?{entry.query}" if entry.query else ""
     fault = f" ({entry.fault})" if entry.fault else ""
-    # The client gets its answer also when nobody reads these lines any more.
+    # The client gets its answer even if nobody reads these lines.
     with contextlib.suppress(OSError):
         print(f"{entry.method} {entry.path}{query} {entry.status}{fault}", file=sys.stderr)
 

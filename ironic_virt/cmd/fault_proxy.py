@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""``ironic-virt-fault-proxy``: a proxy with faults before an Ironic, until it is told to stop.
+"""``ironic-virt-fault-proxy``: a proxy in front of an Ironic that injects failures.
 
-Exits 0 on SIGTERM or SIGINT, 2 on bad arguments, also if it can't listen there.
+Exits 0 on SIGTERM or SIGINT, 2 on bad arguments or if it can't listen.
 """
 
 import argparse
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
     from ironic_virt.testing.fault_proxy import Fault, Rule
 
 _EPILOG = """\
-A rule is a fault and, behind it, the requests that it strikes:
-  delay=SECONDS       passes the request on later
+A rule is a fault, followed by conditions for the requests that it strikes:
+  delay=SECONDS       delays the request
   hang                never passes it on
-  drip=SECONDS        sends the answer byte by byte, so far apart
+  drip=SECONDS        sends the answer byte by byte, with this pause
   reset-before        resets the connection; Ironic does not see the request
-  reset-after         lets Ironic carry it out, then resets the connection
-  truncate[=BYTES]    sends only so much of the body (default: half)
+  reset-after         resets the connection after Ironic has carried it out
+  truncate[=BYTES]    sends only this much of the body (default: half)
   redirect=URL        redirects to it, with path and query added
   status=CODE         answers with it; also retry-after=SECONDS, text=MESSAGE
-  max-version=1.N     behaves as an API server that knows no later version
+  max-version=1.N     behaves like an API server that knows no later version
   omit=FIELD          leaves a field out of each resource
-  malform=FIELD       sets it to what nobody expects; also value=JSON
+  malform=FIELD       sets it to an unexpected value; also value=JSON
   body=TEXT           sends this instead of the answer's body
 
   method=REGEX path=REGEX   only requests with these; path includes the query
-  after=N every=N times=N   spares the first, strikes each N-th, so often at most
-  rate=0.3 seed=N           strikes that part of them, the same with the same seed
+  after=N every=N times=N   skips the first N; strikes every N-th; at most N times
+  rate=0.3 seed=N           strikes this share at random, repeatable by the seed
 
 examples:
   ironic-virt-fault-proxy --target http://127.0.0.1:6385 --rule "delay=5 rate=0.1"
@@ -47,7 +47,7 @@ examples:
       each third change is lost on its way back; the first ten of the others are answered 503
 """
 
-#: What may stand behind a fault.
+#: The conditions of a rule.
 _CONDITIONS: dict[str, Callable[[str], Any]] = {
     "method": str,
     "path": str,
@@ -59,10 +59,10 @@ _CONDITIONS: dict[str, Callable[[str], Any]] = {
 }
 
 
-def _fault(kind: str, value: str, options: dict[str, str]) -> "Fault":
-    """A fault; takes from ``options`` what is its own.
+def _make_fault(kind: str, value: str, options: dict[str, str]) -> "Fault":
+    """Make a fault; remove its own options from ``options``.
 
-    :raises ValueError: if there is none of this kind, or the value is not for it.
+    :raises ValueError: there is no such kind, or the value is wrong.
     """
     from ironic_virt.testing import fault_proxy
 
@@ -92,26 +92,26 @@ def _fault(kind: str, value: str, options: dict[str, str]) -> "Fault":
             return fault_proxy.Malform(value, json.loads(options.pop("value")))
         return fault_proxy.Malform(value)
     if kind not in valued or not value:
-        raise ValueError("there is no such fault, or its value is missing or too much")
+        raise ValueError("no such fault, or it lacks a value or has one too many")
     return valued[kind](value)
 
 
 def parse_rule(text: str) -> "Rule":
-    """A rule as the command line has it, such as ``status=503 method=GET times=2``.
+    """Parse a rule such as ``status=503 method=GET times=2``.
 
-    :raises argparse.ArgumentTypeError: if it can't be read.
+    :raises argparse.ArgumentTypeError: it can't be parsed.
     """
     from ironic_virt.testing.fault_proxy import Rule
 
     try:
         words = shlex.shlex(text, posix=True)
         words.whitespace_split = True
-        # Those of regular expressions stay.
+        # Regular expressions keep theirs.
         words.escape = words.commenters = ""
         first, *rest = list(words) or [""]
         kind, _, value = first.partition("=")
         options = dict(part.split("=", 1) for part in rest)
-        fault = _fault(kind, value, options)
+        fault = _make_fault(kind, value, options)
         unknown = options.keys() - _CONDITIONS.keys()
         if unknown:
             raise ValueError(f"{kind} does not take {', '.join(sorted(unknown))}")
@@ -120,10 +120,10 @@ def parse_rule(text: str) -> "Rule":
         raise argparse.ArgumentTypeError(f"{text!r} is not a rule: {exc}") from None
 
 
-def _parser() -> argparse.ArgumentParser:
+def _make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="ironic-virt-fault-proxy",
-        description="Stand before an Ironic, pass requests on, and let some of them go wrong.",
+        description="Pass requests on to an Ironic, and inject failures.",
         epilog=f"{_EPILOG}\n{exit_codes.epilog()}",
         formatter_class=arguments.Help,
     )
@@ -131,17 +131,17 @@ def _parser() -> argparse.ArgumentParser:
         "--target", required=True, metavar="URL", help="the Ironic, without the version"
     )
     parser.add_argument("--host", default="127.0.0.1", help="address (default: %(default)s)")
-    parser.add_argument("--port", type=int, default=0, help="0 takes a free one (default: 0)")
+    parser.add_argument("--port", type=int, default=0, help="0 picks a free one (default: 0)")
     parser.add_argument(
         "--rule",
         type=parse_rule,
         action="append",
         default=[],
         metavar="RULE",
-        help="a fault and its requests, see below; may be given several times",
+        help="a fault and its conditions, see below; may be repeated",
     )
-    parser.add_argument("--quiet", action="store_true", help="no line for each request")
-    parser.add_argument("--json", action="store_true", help="tell the address as a line of JSON")
+    parser.add_argument("--quiet", action="store_true", help="don't log requests")
+    parser.add_argument("--json", action="store_true", help="print the address as a line of JSON")
     return parser
 
 
@@ -151,13 +151,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     :param argv: its arguments; those of the process by default.
     :returns: the exit status.
     """
-    return run("ironic-virt-fault-proxy", argv, _run)
+    return run("ironic-virt-fault-proxy", argv, _serve_proxy)
 
 
-def _run(argv: Sequence[str] | None) -> int:
+def _serve_proxy(argv: Sequence[str] | None) -> int:
     from ironic_virt.testing.fault_proxy import FaultProxy
 
-    parser = _parser()
+    parser = _make_parser()
     args = parser.parse_args(argv)
     try:
         proxy = FaultProxy(args.target, host=args.host, port=args.port, remember=10_000)
@@ -167,7 +167,7 @@ def _run(argv: Sequence[str] | None) -> int:
         proxy.rules.add(rule)
     if not args.quiet:
         proxy.requests.listener = log_request
-    return serve(parser.prog, proxy, args, f"Fault proxy before {args.target}", {})
+    return serve(parser.prog, proxy, args, f"Fault proxy in front of {args.target}", {})
 
 
 if __name__ == "__main__":

@@ -6,154 +6,103 @@ from __future__ import annotations
 
 import argparse
 import re
-from operator import attrgetter
 from typing import Any
 
 from ironic_virt import exceptions, virt
-from ironic_virt.cmd import arguments, configured, output
-from ironic_virt.cmd.commands import Row, argument
-from ironic_virt.cmd.output import Cells
+from ironic_virt.cmd import configured, output
+from ironic_virt.cmd.commands import Row, argument, row, several
 
-_COLUMNS: Cells = {
-    "Name": attrgetter("name"),
-    "RAM": attrgetter("memory_mb"),
-    "Disk": attrgetter("root_gb"),
-    "Ephemeral": attrgetter("ephemeral_gb"),
-    "Swap": attrgetter("swap"),
-    "VCPUs": attrgetter("vcpus"),
-    "Properties": lambda flavor: output.Json(dict(flavor.extra_specs)),
-}
+_COLUMNS = output.named(
+    *("Name", "RAM=memory_mb", "Disk=root_gb", "Ephemeral=ephemeral_gb", "Swap", "VCPUs"),
+    "Properties=extra_specs",
+)
+_SHOW_COLUMNS = {name.lower(): cell for name, cell in _COLUMNS.items()}
 _RESOURCES = re.compile(r"resources?([0-9_-][a-zA-Z0-9_-]*)?", re.IGNORECASE)
-_SHOW_COLUMNS: Cells = {name.lower(): cell for name, cell in _COLUMNS.items()}
 
 
-def _size(option: str, unit: str, what: str) -> Row:
-    return argument(
-        option,
-        type=arguments.count,
-        default=0,
-        metavar=f"<{unit}>",
-        help=f"{what} (default: %(default)s).",
-    )
+def _size_option(spec: str, what: str) -> Row:
+    return argument(spec, f"{what} (default: %(default)s).", default=0)
 
 
 class Create(output.ShowOne):
-    """Create a flavor: what a node must have for servers of it.
+    """Create a flavor: the properties that a node must have for its servers.
 
-    Sizes that are 0 are not looked at; with the resource class given, they seldom
-    matter.
+    A size of 0 is ignored; with a resource class, sizes seldom matter.
     """
 
-    epilog = """\
-examples:
-  ironic-virt flavor create gold --resource-class baremetal-gold
-  ironic-virt flavor create gpu --resource-class gold --trait CUSTOM_GPU
-  ironic-virt flavor create sized --ram 65536 --vcpus 16 --disk 400
+    examples = """\
+flavor create gold --resource-class baremetal-gold
+flavor create gpu --resource-class gold --trait CUSTOM_GPU
+flavor create sized --ram 65536 --vcpus 16 --disk 400
 """
     makes_records = True
-
     columns = _SHOW_COLUMNS
     takes = (
-        argument("name", metavar="<flavor-name>", type=arguments.name, help="What to call it."),
-        _size("--ram", "size-mb", "Memory in MiB"),
-        _size("--disk", "size-gb", "Disk in GiB"),
-        _size("--ephemeral", "size-gb", "Further disk, in GiB"),
-        _size("--swap", "size-mb", "Swap in MiB"),
-        _size("--vcpus", "vcpus", "Cores"),
+        argument("name <flavor-name>", "Name of the flavor."),
+        _size_option("--ram <size-mb>", "Memory in MiB"),
+        _size_option("--disk <size-gb>", "Disk in GiB"),
+        _size_option("--ephemeral <size-gb>", "Ephemeral disk in GiB"),
+        _size_option("--swap <size-mb>", "Swap in MiB"),
+        _size_option("--vcpus <vcpus>", "Cores"),
         argument(
-            "--resource-class",
-            metavar="<class>",
-            type=arguments.name,
-            help="The nodes' resource class in Ironic;"
-            " the same as --property resources:CUSTOM_<CLASS>=1.",
+            "--resource-class <class>",
+            "The nodes' resource class in Ironic; the same as --property"
+            " resources:CUSTOM_<CLASS>=1.",
         ),
-        argument(
-            "--trait",
-            action="append",
-            default=[],
-            dest="traits",
-            metavar="<trait>",
-            type=arguments.name,
-            help="A trait that nodes must have; the same as --property trait:<TRAIT>=required"
-            " (may be repeated).",
+        several(
+            *("--trait <trait>", "traits"),
+            "A trait that nodes must have; the same as --property trait:<TRAIT>=required",
         ),
-        argument(
-            "--property",
-            action=arguments.KeyValue,
-            default={},
-            dest="properties",
-            metavar="<key=value>",
-            help="An extra spec, as in Nova's flavors (may be repeated).",
-        ),
+        several(*("--property <key=value>", "properties"), "An extra spec, as in Nova's flavors"),
     )
 
-    def take_action(self, parsed_args: argparse.Namespace) -> Any:
-        """Create a flavor."""
-        flavor = virt.Flavor(
-            name=parsed_args.name,
-            vcpus=parsed_args.vcpus,
-            memory_mb=parsed_args.ram,
-            root_gb=parsed_args.disk,
-            ephemeral_gb=parsed_args.ephemeral,
-            swap=parsed_args.swap,
-            extra_specs=_extra_specs(parsed_args),
-        )
-        self._check(flavor)
-        with self.records(parsed_args) as database:
-            database.flavors.create(flavor)
-        return output.one(_SHOW_COLUMNS, flavor)
-
-    def _check(self, flavor: virt.Flavor) -> None:
+    def check(self, args: argparse.Namespace) -> None:
         from ironic_virt.compute.api import check_flavor
 
+        args.flavor = virt.Flavor(
+            name=args.name,
+            vcpus=args.vcpus,
+            memory_mb=args.ram,
+            root_gb=args.disk,
+            ephemeral_gb=args.ephemeral,
+            swap=args.swap,
+            extra_specs=_extra_specs(args),
+        )
         try:
-            check_flavor(flavor)
+            check_flavor(args.flavor)
         except exceptions.InvalidExtraSpec as error:
             self.refuse(str(error))
-        for name in flavor.extra_specs:
-            if (meant := _meant(name)) != name:
+        for name in args.flavor.extra_specs:
+            if (meant := _correct_name(name)) != name:
                 # It would ask for nothing, and any hardware would do.
-                self.refuse(f"--property {name}: no node has such a resource; is {meant} meant?")
+                self.refuse(
+                    f"--property {name}: no node has such a resource; did you mean {meant}?"
+                )
+
+    def act(self, args: argparse.Namespace) -> Any:
+        self.db.flavors.create(args.flavor)
+        return args.flavor
 
 
-class List(output.Lister):
-    """List flavors."""
-
-    columns = _COLUMNS
-
-    def take_action(self, parsed_args: argparse.Namespace) -> Any:
-        """List flavors."""
-        with self.records(parsed_args) as database:
-            return output.table(_COLUMNS, database.flavors.list())
-
-
-class Show(output.ShowOne):
-    """Show a flavor."""
-
-    columns = _SHOW_COLUMNS
-    takes = (argument("flavor", metavar="<flavor>", help="Its name."),)
-
-    def take_action(self, parsed_args: argparse.Namespace) -> Any:
-        """Show a flavor."""
-        with self.records(parsed_args) as database:
-            return output.one(_SHOW_COLUMNS, database.flavors.get(parsed_args.flavor))
+List = row(
+    *(output.Lister, "List flavors."),
+    columns=_COLUMNS,
+    act=lambda command, args: command.db.flavors.list(),
+)
+Show = row(
+    *(output.ShowOne, "Show a flavor.", argument("flavor <flavor>", "Name of the flavor.")),
+    columns=_SHOW_COLUMNS,
+    act=lambda command, args: command.db.flavors.get(args.flavor),
+)
+Delete = row(
+    *(configured.Each, "Delete flavors; existing servers are not affected."),
+    argument("names <flavor>", "Name of a flavor; may be repeated.", nargs="+"),
+    do=lambda command, name: command.db.flavors.delete(name),
+)
 
 
-class Delete(configured.Configured):
-    """Delete flavors; servers of them are left alone."""
-
-    takes = (argument("flavors", metavar="<flavor>", nargs="+", help="Its name; or several."),)
-
-    def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Delete flavors."""
-        with self.records(parsed_args) as database:
-            for name in dict.fromkeys(parsed_args.flavors):
-                with self.failing():
-                    database.flavors.delete(name)
-
-
-def _meant(name: str) -> str:
-    """The extra spec that is meant by the name of one, if that looks like a resource's."""
+def _correct_name(name: str) -> str:
+    """Correct the name of an extra spec, if it looks like a resource's."""
     import os_resource_classes
 
     prefix, _, resource_class = name.partition(":")
@@ -166,10 +115,10 @@ def _meant(name: str) -> str:
     return f"resources{match[1] or ''}:{meant}"
 
 
-def _extra_specs(parsed_args: argparse.Namespace) -> dict[str, str]:
+def _extra_specs(args: argparse.Namespace) -> dict[str, str]:
     from ironic_virt.request.spec import placement_class
 
-    specs = {f"trait:{trait}": "required" for trait in parsed_args.traits}
-    if parsed_args.resource_class is not None:
-        specs[f"resources:{placement_class(parsed_args.resource_class)}"] = "1"
-    return {**specs, **parsed_args.properties}
+    specs = {f"trait:{trait}": "required" for trait in args.traits}
+    if args.resource_class is not None:
+        specs[f"resources:{placement_class(args.resource_class)}"] = "1"
+    return {**specs, **args.properties}

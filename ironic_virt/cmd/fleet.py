@@ -2,26 +2,25 @@
 
 """``ironic-virt-fleet``: what an operator of Nova does to a fleet of nodes as a whole.
 
-Everything about how it starts and ends is :mod:`ironic_virt.cmd.shell`'s; commands are found
-in the entry point namespace ``ironic_virt.fleet_cli``.
+:mod:`ironic_virt.cmd.shell` starts and ends it; commands are found in the entry point namespace
+``ironic_virt.fleet_cli``.
 """
 
 from __future__ import annotations
 
 import argparse
+import difflib
 import functools
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from importlib import util
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar
-
-from cliff import lister
+from typing import TYPE_CHECKING, TextIO, TypeVar
 
 from ironic_virt import exceptions
 from ironic_virt.cmd import output, shell
-from ironic_virt.cmd.commands import Row, argument
+from ironic_virt.cmd.commands import Row, argument, flag, several
 from ironic_virt.exit_codes import FleetExitCode
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ T = TypeVar("T")
 
 
 class NovaMissing(exceptions.IronicVirtError):
-    """The command runs where Nova is not installed."""
+    """Nova is not installed where the command runs."""
 
 
 def _is_nova_installed() -> bool:
@@ -45,41 +44,29 @@ def _is_nova_installed() -> bool:
     return util.find_spec("nova") is not None and util.find_spec("nova.conf") is not None
 
 
-def flag(name: str, text: str, **more: Any) -> Row:
-    """An option without a value."""
-    return argument(name, action="store_true", help=text, **more)
-
-
-def several(name: str, dest: str, metavar: str, text: str, **more: Any) -> Row:
-    """An option that may be given several times."""
-    more |= {"action": "append", "dest": dest, "default": [], "metavar": metavar}
-    return argument(name, help=f"{text}; as often as wanted.", **more)
-
-
 class Fleet(shell.Shell):
     """The application of an operator of Nova."""
 
     NAME = "ironic-virt-fleet"
-    DESCRIPTION = "Look after the bare metal nodes of a Nova deployment."
+    DESCRIPTION = "Check and reorganize the bare metal nodes of a Nova deployment."
     COMMAND_NAMESPACE = "ironic_virt.fleet_cli"
     FINDS = True
     REFUSED = FleetExitCode.FAILED
-
-    def add_config_option(self, parser: argparse.ArgumentParser) -> None:
-        """Add the option that names Nova's files."""
+    CONFIG_FILES = (
         several(
-            *("--config-file", "config_files", "FILE"),
+            *("--config-file FILE", "config_files"),
             "Nova's file with the cell databases, [ironic] and [placement], as nova-manage reads "
-            "it; the last one counts (default: /etc/nova/nova.conf)",
-        )(parser)
+            "it; the last one takes precedence; default: /etc/nova/nova.conf",
+        ),
         several(
-            *("--config-dir", "config_dirs", "DIR"),
+            *("--config-dir DIR", "config_dirs"),
             "A directory of such files, read after --config-file",
-        )(parser)
+        ),
+    )
 
 
 class Progress:
-    """Says on a stream how far a long work is: on a terminal in place, else a line at times.
+    """Shows the progress of long work: on a terminal in place, else as a line at times.
 
     :param clock: a monotonic clock in seconds.
     """
@@ -89,15 +76,15 @@ class Progress:
         self._clock = clock
         self._is_terminal = stream.isatty()
         self._pause = 0.2 if self._is_terminal else 10.0
-        self._said_at = clock()
+        self._shown_at = clock()
         self._is_open = False
 
     def __call__(self, what: str, done: int, total: int) -> None:
-        """Say it, unless that was done a moment ago."""
-        now = self._clock()
-        if now - self._said_at < self._pause and not (self._is_open and done >= total):
+        """Show it, unless that was done a moment ago."""
+        moment = self._clock()
+        if moment - self._shown_at < self._pause and not (self._is_open and done >= total):
             return
-        self._said_at = now
+        self._shown_at = moment
         line = f"{what}: {done:,} of {total:,}"
         if not self._is_terminal:
             self._stream.write(line + "\n")
@@ -107,28 +94,36 @@ class Progress:
         self._stream.flush()
 
 
-DRY_RUN = flag("--dry-run", "Look at everything, show what would be done, and change nothing.")
+DRY_RUN = flag("--dry-run", "Check everything and show what would be done; change nothing.")
 HOSTS_TO_CHANGE: Sequence[Row] = (
-    argument("hosts", metavar="<host>", nargs="+", help="The host of a nova-compute service."),
+    argument("hosts <host>", "The host of a nova-compute service.", nargs="+"),
     DRY_RUN,
 )
 
 
-class FleetCommand(output.Columns, lister.Lister):
+class FleetCommand(output.Table):
     """A command that reads a deployment and prints a table."""
 
     takes: Sequence[Row] = (
-        several("--cell", "cells", "<name>", "Only this cell, by name or UUID (default: all)"),
+        several("--cell <name>", "cells", "Only this cell, by name or UUID; default: all"),
         several(
-            *("--service-conf", "service_files", "<host>=<file>"),
-            "A configuration file of the nova-compute of a host, or a directory of such, for its "
-            "options; in the order in which the service reads them",
+            *("--service-conf <host>=<file>", "service_files"),
+            "A configuration file of a host's nova-compute, or a directory of such files; "
+            "name them in the order in which the service reads them",
         ),
         several(
-            *("--serves", "served", "<host>=<shard>[:<group>]"),
-            "Instead of a file: the shard and the conductor group that a host serves",
+            *("--serves <host>=<shard>[:<group>]", "served"),
+            "The shard and the conductor group that a host serves, instead of its file",
         ),
     )
+
+    def refuse_unknown_codes(self, codes: Iterable[str]) -> None:
+        """Refuse codes that no finding has, and name those that are nearest."""
+        from ironic_virt.fleet import checks
+
+        for code in set(codes) - checks.CHECKS.keys():
+            near = ", ".join(difflib.get_close_matches(code, checks.CHECKS, cutoff=0.0))
+            self.refuse(f"no finding has the code {code}; the nearest are {near}")
 
     @functools.cached_property
     def conf(self) -> cfg.ConfigOpts:
@@ -142,85 +137,80 @@ class FleetCommand(output.Columns, lister.Lister):
 
         return nova_conf.load(self.app.options.config_files, self.app.options.config_dirs)
 
-    def service_options(self, parsed_args: argparse.Namespace) -> dict[str, ServiceOptions]:
-        """What is said of services, by their files or by hand, by host."""
+    def service_options(self, args: argparse.Namespace) -> dict[str, ServiceOptions]:
+        """The options of services by host, from their files or given by hand."""
         from ironic_virt.fleet import options
 
         files: dict[str, list[str]] = {}
-        for text in parsed_args.service_files:
+        for text in args.service_files:
             host, equals, path = text.partition("=")
             if not (host and equals and path):
-                self.refuse(f"--service-conf {text}: this is not <host>=<file>")
+                self.refuse(f"argument --service-conf: {text} is not <host>=<file>")
             files.setdefault(host, []).append(path)
-        found = {host: options.read(host, paths) for host, paths in files.items()}
-        for text in parsed_args.served:
+        services = {host: options.read(host, paths) for host, paths in files.items()}
+        for text in args.served:
             try:
-                service = options.serves(text)
+                service = options.parse_serves(text)
             except ValueError as exc:
                 self.refuse(f"argument --serves: {exc}")
-            found[service.host] = service
-        return found
+            services[service.host] = service
+        return services
 
-    def reader(self, parsed_args: argparse.Namespace, assumed: Plan | None = None) -> Reader:
-        """What reads the deployment.
+    def reader(self, args: argparse.Namespace, assumed: Plan | None = None) -> Reader:
+        """Make the reader of the deployment.
 
-        :param assumed: a plan that says of its services what no file says here.
+        :param assumed: a plan, for the services whose file is not given.
         """
-        options = self.service_options(parsed_args)
+        options = self.service_options(args)
         if assumed is not None:
             options = {**assumed.options, **options}
         conf = self.conf
         from ironic_virt.fleet.reading import Reader
 
-        return Reader(conf, cells=parsed_args.cells, options=options, progress=self.progress())
+        return Reader(conf, cells=args.cells, options=options, progress=self.progress())
 
     def progress(self) -> Callable[[str, int, int], None]:
-        """What says how far it is; nothing under ``--quiet``."""
+        """Return what shows progress; nothing under ``--quiet``."""
         if self.app.options.verbose_level == 0:
             return lambda what, done, total: None
         return Progress(self.app.stderr)
 
-    def say(self, line: str) -> None:
-        """A line for people, beside the table."""
-        if self.app.options.verbose_level > 0:
-            self.app.stderr.write(line + "\n")
-
     def collected(
         self, reports: Iterable[Report[T]], kind: Callable[[T], str], about: str = ""
     ) -> list[Report[T]]:
-        """What a run reports; says at its end what became of it, and sets the exit code.
+        """Collect what a run reports; at its end sum it up, and set the exit code.
 
         :param kind: what a thing is, in the plural.
         """
-        found: list[Report[T]] = []
+        collected: list[Report[T]] = []
         try:
             for report in reports:
-                found.append(report)
+                collected.append(report)
         except BaseException:
-            self.say("It was cut off. Start the command again to go on")
+            self.say("Stopped before the end. Run the command again to continue.")
             raise
         finally:
-            self._sum_up(found, kind, about)
-        return found
+            self._sum_up(collected, kind, about)
+        return collected
 
     def _sum_up(self, reports: Sequence[Report[T]], kind: Callable[[T], str], about: str) -> None:
-        from ironic_virt.fleet.plans.apply import Outcome
+        from ironic_virt.fleet.plans.apply import Effect
 
-        kinds: dict[str, Counter[Outcome]] = {}
+        kinds: dict[str, Counter[Effect]] = {}
         for report in reports:
             kinds.setdefault(kind(report.change), Counter())[report.outcome] += 1
-        for what, counts in kinds.items():
+        for name, counts in kinds.items():
             words = ", ".join(f"{count:,} {outcome.value}" for outcome, count in counts.items())
-            self.say(f"{about}{counts.total():,} {what}: {words}")
+            self.say(f"{about}{counts.total():,} {name}: {words}")
         if not reports:
             self.say(f"{about}nothing to do")
-        waiting = Counter(one.reason for one in reports if one.outcome is Outcome.WAITS)
+        waiting = Counter(report.reason for report in reports if report.outcome is Effect.WAITS)
         for reason, count in waiting.most_common():
             self.say(f"{about}{count:,} wait: {reason}")
         outcomes = {report.outcome for report in reports}
-        if Outcome.FAILED in outcomes:
+        if Effect.FAILED in outcomes:
             self.code = FleetExitCode.FAILED
-        elif outcomes & {Outcome.WAITS, Outcome.REFUSED}:
+        elif outcomes & {Effect.WAITS, Effect.REFUSED}:
             self.code = self.code or FleetExitCode.FOUND
 
 

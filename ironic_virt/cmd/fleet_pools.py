@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""``ironic-virt-fleet pools enter`` and ``leave``: servers into pools of nodes, and back."""
+"""``ironic-virt-fleet pools enter`` and ``leave``: move servers into pools of nodes, and back."""
 
 from __future__ import annotations
 
@@ -11,33 +11,31 @@ from typing import TYPE_CHECKING, Any
 from ironic_virt.cmd import output
 from ironic_virt.cmd.fleet import HOSTS_TO_CHANGE, FleetCommand
 from ironic_virt.exit_codes import FleetExitCode
-from ironic_virt.fleet.plans.apply import Outcome, Report
+from ironic_virt.fleet.plans.apply import Effect, MoveRefused, Report
 from ironic_virt.fleet.pools import conversion
 from ironic_virt.fleet.pools.conversion import Conversion, Direction, Move, Target
 
 if TYPE_CHECKING:
-    from ironic_virt.fleet.plans.moving import NovaWorld
+    from ironic_virt.fleet.plans.nova_world import NovaWorld
     from ironic_virt.fleet.pools.convert import About
 
-_COLUMNS = output.in_order("Host", "Server", "Outcome", "Node", "From", "To", "Reason")
 
-
-class _Converted(FleetCommand):
+class _Convert(FleetCommand):
     """A command that converts the records of services in one direction."""
 
     direction: Direction
     then = ""
 
-    columns = _COLUMNS
+    columns = output.in_order("Host", "Server", "Outcome", "Node", "From", "To", "Reason")
     takes = HOSTS_TO_CHANGE
 
-    def take_action(self, parsed_args: argparse.Namespace) -> Any:
+    def act(self, args: argparse.Namespace) -> Any:
         """Convert one service after the other."""
-        reader = self.reader(parsed_args)
+        reader = self.reader(args)
         from ironic_virt.fleet import lock
-        from ironic_virt.fleet.plans.moving import NovaWorld
+        from ironic_virt.fleet.plans.nova_world import NovaWorld
 
-        dry_run, hosts = parsed_args.dry_run, list(dict.fromkeys(parsed_args.hosts))
+        dry_run, hosts = args.dry_run, list(dict.fromkeys(args.hosts))
         with contextlib.nullcontext(lambda: None) if dry_run else lock.held() as check:
             deployment = reader.read(placement=False)
             world = NovaWorld.from_conf(reader.conf, deployment.hosts, check)
@@ -45,74 +43,73 @@ class _Converted(FleetCommand):
             plans = [
                 conversion.plan(deployment, host, self.direction, world.watched) for host in hosts
             ]
-            rows = [row for plan in plans for row in self._converted(plan, world, dry_run)]
-        return output.table(_COLUMNS, rows)
+            return [row for plan in plans for row in self._convert(plan, world, dry_run)]
 
-    def _converted(
-        self, plan: Conversion, world: NovaWorld, dry_run: bool
-    ) -> list[tuple[Any, ...]]:
+    def _convert(self, plan: Conversion, world: NovaWorld, dry_run: bool) -> list[tuple[Any, ...]]:
         from ironic_virt.fleet.pools import convert
 
         host = plan.service.host
+        if plan.blocked and not dry_run:
+            raise MoveRefused(plan.blocked)
         run = convert.run(plan, world, self.progress(), dry_run=dry_run)
-        reports = self.collected(run, _kind, f"{host}: ")
-        outcomes = {one.outcome for one in reports}
+        reports = self.collected(run, _kind_of, f"{host}: ")
+        outcomes = {report.outcome for report in reports}
         if plan.blocked:
             self.code = self.code or FleetExitCode.FOUND
-            self.say(f"{host}: it can't be done yet: {plan.blocked}")
-        elif not dry_run and outcomes <= {Outcome.DONE}:
+            self.say(f"{host}: not yet possible: {plan.blocked}")
+        elif not dry_run and outcomes <= {Effect.DONE}:
             self.say(
                 f"{host}: now {self.then}, start nova-compute, and set it up again: "
                 f"openstack compute service set --up {host} nova-compute"
             )
         return [
-            _row(host, one)
-            for one in reports
-            if isinstance(one.change, Move) or one.outcome not in (Outcome.DONE, Outcome.WOULD)
+            _make_row(host, report)
+            for report in reports
+            if isinstance(report.change, Move) or report.outcome not in (Effect.DONE, Effect.WOULD)
         ]
 
 
-class Enter(_Converted):
-    """Bring a service's servers from compute nodes of single nodes into pools.
+class Enter(_Convert):
+    """Move a service's servers from compute nodes of single nodes to those of pools.
 
-    The service must be stopped and forced down. Its pools get a compute node record and a
-    resource provider each; its servers and their allocations go there; the records and the
-    providers of its single nodes go. No server and no node in Ironic is touched. A run that
-    was cut off is just started again.
+    The service must be stopped and forced down. Each of its pools gets a compute node record
+    and a resource provider; its servers and their allocations move there; the records and
+    providers of single nodes are deleted. No server and no node in Ironic is touched. After an
+    interruption, just run the command again.
 
       ironic-virt-fleet pools enter compute-a --dry-run
       ironic-virt-fleet pools enter compute-a
 
-    Then the service starts with [ironic] node_selection = ironic.
+    Then start the service with [ironic] node_selection = ironic.
     """
 
     direction = Direction.ENTER
     then = "set [ironic] node_selection = ironic"
 
 
-class Leave(_Converted):
-    """Bring a service's servers from pools back to a compute node for each node.
+class Leave(_Convert):
+    """Move a service's servers from pools back to a compute node for each node.
 
-    Under the same conditions as enter, and as safely. Each node with a server of the service
-    gets a compute node record and a resource provider; those of its pools go.
+    The conditions are those of enter. Each node with a server of the service gets a compute
+    node record and a resource provider; those of its pools are deleted.
 
       ironic-virt-fleet pools leave compute-a --dry-run
       ironic-virt-fleet pools leave compute-a
 
-    Then the service starts with [ironic] node_selection = scheduler, or with Nova's own driver;
-    free nodes get their records from it.
+    Then start the service with [ironic] node_selection = scheduler, or with Nova's own driver;
+    it creates the records of free nodes.
     """
 
     direction = Direction.LEAVE
     then = "remove [ironic] node_selection (or set compute_driver = ironic.IronicDriver)"
 
 
-def _kind(about: About) -> str:
+def _kind_of(about: About) -> str:
     return "servers" if isinstance(about, Move) else "records without a server"
 
 
-def _row(host: str, report: Report[About]) -> tuple[Any, ...]:
-    """A server with both its places, a record that was to go, or one that was to be made."""
+def _make_row(host: str, report: Report[About]) -> tuple[Any, ...]:
+    """The row of a server with both its places, or of a record to delete or to create."""
     about, outcome, reason = report.change, report.outcome.value, report.reason
     if isinstance(about, Move):
         server = about.server

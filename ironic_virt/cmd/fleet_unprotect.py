@@ -12,36 +12,36 @@ from ironic_virt.cmd import output
 from ironic_virt.cmd.fleet import HOSTS_TO_CHANGE, FleetCommand
 from ironic_virt.fleet.unprotection import unprotect_nodes
 
-_COLUMNS = output.in_order("Host", "Node", "Server", "Outcome", "Reason")
-
 
 class Unprotect(FleetCommand):
-    """Take off the protection of nodes that [ironic] protect_instances has put on.
+    """Remove the protection that [ironic] protect_instances has put on nodes.
 
-    It is for a service that goes back to Nova's own driver, or to a former release of this
-    one: neither can delete or rebuild a server whose node is protected. Unset the option first,
-    or stop the service; it protects what it builds and rebuilds. What somebody else protects is
-    left alone. A run that was cut off is just started again.
+    Use it before a service goes back to Nova's own driver, or to an older release of this one:
+    neither can delete or rebuild a server whose node is protected. First unset the option or
+    stop the service, which protects what it builds and rebuilds. Nodes that somebody else
+    protects are left alone. After an interruption, just run the command again.
 
       ironic-virt-fleet unprotect compute-a --dry-run
       ironic-virt-fleet unprotect compute-a compute-b
     """
 
-    columns = _COLUMNS
+    columns = output.in_order("Host", "Node", "Name", "Server", "Outcome", "Reason")
     takes = HOSTS_TO_CHANGE
 
-    def take_action(self, parsed_args: argparse.Namespace) -> Any:
-        """Take it off the nodes of each service."""
-        reader = self.reader(parsed_args)
+    def act(self, args: argparse.Namespace) -> Any:
+        """Unprotect the nodes of each service."""
+        reader = self.reader(args)
         deployment = reader.read(placement=False)
-        for host in parsed_args.hosts:
+        for host in args.hosts:
             if host not in deployment.service_of:
-                self.refuse(f"there is no nova-compute service of host {host}")
-        client, dry_run = IronicClient.from_conf(reader.conf), parsed_args.dry_run
-        run = unprotect_nodes(deployment, parsed_args.hosts, client, dry_run=dry_run)
+                self.refuse(f"host {host} has no nova-compute service")
+        client, dry_run = IronicClient.from_conf(reader.conf), args.dry_run
+        run = unprotect_nodes(deployment, args.hosts, client, dry_run=dry_run)
         reports = self.collected(run, lambda node: "protected nodes")
-        rows = [
-            (deployment.host_of(node), node.uuid, node.instance_uuid, outcome.value, reason)
+        return [
+            (
+                *(deployment.host_of(node), node.uuid, node.name, node.instance_uuid),
+                *(outcome.value, reason),
+            )
             for node, outcome, reason in reports
         ]
-        return output.table(_COLUMNS, rows)

@@ -2,19 +2,16 @@
 
 """``ironic-virt node list|show``: nodes as the compute services' records have them.
 
-They are as of the last refresh of the service that has them; Ironic itself is
-not asked.
+They are as of the service's last refresh; Ironic itself is not asked.
 """
 
 from __future__ import annotations
 
 import argparse
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from ironic_virt.cmd import output
-from ironic_virt.cmd.commands import LIMIT, argument
-from ironic_virt.cmd.output import Cells, time_of
+from ironic_virt.cmd.commands import LIMIT, Cells, argument, flag, row
 
 if TYPE_CHECKING:
     from ironic_virt.compute.db.records import ComputeNode, NodePool
@@ -33,126 +30,74 @@ def state(node: ComputeNode) -> str:
     return "cleaning" if node.cleaning else "unavailable"
 
 
-def _traits(node: ComputeNode | NodePool) -> output.Json:
-    return output.Json(sorted(node.traits))
+def _show_capabilities(node: ComputeNode | NodePool) -> output.Values:
+    # Schedulers find the architecture among them; here it has its own column.
+    return output.Values({name: value for name, value in node.stats.items() if name != "cpu_arch"})
 
 
-def _capabilities(node: ComputeNode | NodePool) -> output.Json:
-    # The architecture is among them for schedulers; here it has a place of its own.
-    return output.Json({name: value for name, value in node.stats.items() if name != "cpu_arch"})
-
-
-_COLUMNS: Cells = {
-    "UUID": attrgetter("uuid"),
-    "Name": attrgetter("name"),
+_COLUMNS = {
+    **output.named("UUID", "Name", "State", "Instance UUID", "Resource Class", "Host"),
     "State": state,
-    "Instance UUID": attrgetter("instance_uuid"),
-    "Resource Class": attrgetter("resource_class"),
-    "Host": attrgetter("host"),
 }
-_POOL_COLUMNS: Cells = {
-    "Name": attrgetter("name"),
-    "Resource Class": attrgetter("resource_class"),
-    "Total": attrgetter("total"),
-    "Used": attrgetter("used"),
-    "Reserved": attrgetter("reserved"),
-    "Free": attrgetter("free"),
-    "Host": attrgetter("host"),
+_POOL_COLUMNS = output.named("Name", "Resource Class", "Total", "Used", "Reserved", "Free", "Host")
+_MORE_COLUMNS = {
+    **output.named("VCPUs", "Memory MB", "Local GB", "CPU Arch", "Traits"),
+    "Capabilities": _show_capabilities,
 }
-_MORE_COLUMNS: Cells = {
-    "VCPUs": attrgetter("vcpus"),
-    "Memory MB": attrgetter("memory_mb"),
-    "Local GB": attrgetter("local_gb"),
-    "CPU Arch": attrgetter("cpu_arch"),
-    "Traits": _traits,
-    "Capabilities": _capabilities,
-}
-_LONG_COLUMNS: Cells = {**_COLUMNS, **_MORE_COLUMNS, "Updated At": time_of("updated_at")}
-_SHOW_COLUMNS: Cells = {
-    "available": attrgetter("available"),
-    "capabilities": _capabilities,
-    "cpu_arch": attrgetter("cpu_arch"),
-    "created_at": time_of("created_at"),
-    "host": attrgetter("host"),
-    "in_use": attrgetter("in_use"),
-    "instance_uuid": attrgetter("instance_uuid"),
-    "local_gb": attrgetter("local_gb"),
-    "memory_mb": attrgetter("memory_mb"),
-    "name": attrgetter("name"),
-    "resource_class": attrgetter("resource_class"),
+_LONG_COLUMNS = {**_COLUMNS, **_MORE_COLUMNS, **output.named("Updated At")}
+_SHOW_COLUMNS = {
+    **output.named(
+        *("available", "capabilities", "cpu_arch", "created_at", "host", "in_use"),
+        *("instance_uuid", "local_gb", "memory_mb", "name", "resource_class", "state", "traits"),
+        *("updated_at", "uuid", "vcpus"),
+    ),
+    "capabilities": _show_capabilities,
     "state": state,
-    "traits": _traits,
-    "updated_at": time_of("updated_at"),
-    "uuid": attrgetter("uuid"),
-    "vcpus": attrgetter("vcpus"),
 }
 
 
 class List(output.Lister):
-    """List nodes, or with --pools, pools of them.
+    """List nodes, or with --pools, pools of nodes.
 
-    A compute service for which Ironic picks the nodes has no nodes here but those that
-    still have a server from before.
+    If Ironic picks the nodes of a compute service, only those are listed that still have a
+    server from before.
     """
 
     columns = _COLUMNS
     long_columns = _LONG_COLUMNS
     takes = (
-        argument("--host", metavar="<host>", help="Only those of this compute service."),
-        argument("--resource-class", metavar="<class>", help="Only those of this resource class."),
+        argument("--host <host>", "Only nodes of this compute service."),
+        argument("--resource-class <class>", "Only nodes of this resource class."),
         argument(
-            "--state", choices=STATES, metavar="<state>", help=f"Only these: {', '.join(STATES)}."
+            "--state <state>", f"Only nodes in this state: {', '.join(STATES)}.", choices=STATES
         ),
         LIMIT,
-        argument(
-            "--pools",
-            action="store_true",
-            help="List the pools instead: the kinds of nodes of which Ironic picks one.",
-        ),
+        flag("--pools", "List pools instead: kinds of nodes from which Ironic picks."),
     )
 
-    def columns_of(self, parsed_args: argparse.Namespace) -> Cells:
-        """See :class:`output.Columns`."""
-        if parsed_args.pools:
-            return {**_POOL_COLUMNS, **(_MORE_COLUMNS if parsed_args.long else {})}
-        return super().columns_of(parsed_args)
+    def columns_of(self, args: argparse.Namespace) -> Cells:
+        if args.pools:
+            return {**_POOL_COLUMNS, **(_MORE_COLUMNS if args.long else {})}
+        return super().columns_of(args)
 
-    def run(self, parsed_args: argparse.Namespace) -> int:
-        """See :class:`cliff.command.Command`."""
-        if parsed_args.pools and parsed_args.state is not None:
-            self.refuse("argument --state: it is of nodes, and pools have numbers")
-        return super().run(parsed_args)
+    def check(self, args: argparse.Namespace) -> None:
+        if args.pools and args.state is not None:
+            self.refuse("argument --state: not with --pools, which have no state")
 
-    def take_action(self, parsed_args: argparse.Namespace) -> Any:
-        """List nodes."""
-        if parsed_args.pools:
-            return self._pools(parsed_args)
-        with self.records(parsed_args) as database:
-            found = database.compute_nodes.list(parsed_args.host)
-        wanted = [
-            node
-            for node in found
-            if parsed_args.resource_class in (None, node.resource_class)
-            and parsed_args.state in (None, state(node))
-        ]
-        return output.table(self.columns_of(parsed_args), wanted[: parsed_args.limit])
-
-    def _pools(self, parsed_args: argparse.Namespace) -> Any:
-        with self.records(parsed_args) as database:
-            found = database.pools.list(parsed_args.host)
-        wanted = [
-            pool for pool in found if parsed_args.resource_class in (None, pool.resource_class)
-        ]
-        return output.table(self.columns_of(parsed_args), wanted[: parsed_args.limit])
+    def act(self, args: argparse.Namespace) -> Any:
+        if not self.db.services.up():
+            self.app.LOG.warning("No compute service is up: nodes are as last reported")
+        records: Any = self.db.pools if args.pools else self.db.compute_nodes
+        return [
+            record
+            for record in records.list(args.host)
+            if args.resource_class in (None, record.resource_class)
+            and (args.state is None or args.state == state(record))
+        ][: args.limit]
 
 
-class Show(output.ShowOne):
-    """Show a node."""
-
-    columns = _SHOW_COLUMNS
-    takes = (argument("node", metavar="<uuid>", help="Its UUID in Ironic."),)
-
-    def take_action(self, parsed_args: argparse.Namespace) -> Any:
-        """Show a node."""
-        with self.records(parsed_args) as database:
-            return output.one(_SHOW_COLUMNS, database.compute_nodes.get(parsed_args.node))
+Show = row(
+    *(output.ShowOne, "Show a node.", argument("node <uuid>", "UUID of the node in Ironic.")),
+    columns=_SHOW_COLUMNS,
+    act=lambda command, args: command.db.compute_nodes.get(args.node),
+)

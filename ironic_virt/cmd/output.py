@@ -1,26 +1,45 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""How commands print what they have found: tables with fixed columns, times, words.
-
-Columns are known before anything is done, so a wrong ``--column`` changes
-nothing.
-"""
+"""How commands print what they have found: tables with fixed columns, times, words."""
 
 from __future__ import annotations
 
 import argparse
 import datetime
 import operator
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from cliff import columns, lister, show
 
-from ironic_virt.cmd.commands import Command
+from ironic_virt.cmd.commands import Cells, Command, normal
 from ironic_virt.cmd.configured import Configured
 
-Cells = Mapping[str, Callable[[Any], Any]]
-"""By the name of a column, what stands in it for a thing."""
+
+def named(*names: str) -> dict[str, Callable[[Any], Any]]:
+    """Return columns that are the attributes of a thing.
+
+    :param names: such as ``Created At`` for its ``created_at``, or ``Disk=root_gb``.  What stands
+        before a colon is not part of the attribute's name.
+    """
+    pairs = [name.partition("=")[::2] for name in names]
+    return {name: _make_cell(path or normal(name).rpartition(":")[2]) for name, path in pairs}
+
+
+def _make_cell(path: str) -> Callable[[Any], Any]:
+    value_of = operator.attrgetter(path)
+    return lambda thing: shown(value_of(thing))
+
+
+def shown(value: Any) -> Any:
+    """A value as a cell shows it; a time as in OpenStack's APIs, in UTC to the second."""
+    if isinstance(value, datetime.datetime):
+        return value.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    if isinstance(value, Mapping):
+        return Values(dict(value))
+    if isinstance(value, Collection) and not isinstance(value, str):
+        return Values(sorted(value) if isinstance(value, frozenset) else [*value])
+    return value
 
 
 def in_order(*names: str) -> Cells:
@@ -28,49 +47,22 @@ def in_order(*names: str) -> Cells:
     return {name: operator.itemgetter(number) for number, name in enumerate(names)}
 
 
-class Columns(Command):
-    """A command that says beforehand which columns it has.
-
-    :cvar long_columns: those for ``--long``, if it has that.
-    """
-
-    columns: ClassVar[Cells] = {}
-    long_columns: ClassVar[Cells | None] = None
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of this command's arguments."""
-        parser = super().get_parser(prog_name)
-        if self.long_columns is not None:
-            parser.add_argument("--long", action="store_true", help="Show more of each.")
-        return parser
-
-    def columns_of(self, parsed_args: argparse.Namespace) -> Cells:
-        """The columns of this run."""
-        if self.long_columns is not None and parsed_args.long:
-            return self.long_columns
-        return self.columns
-
-    def run(self, parsed_args: argparse.Namespace) -> int:
-        """See :class:`cliff.command.Command`."""
-        known = self.columns_of(parsed_args)
-        short = {_normal(name) for name in known}
-        for option, dest in (("--column", "columns"), ("--sort-column", "sort_columns")):
-            for name in getattr(parsed_args, dest, ()):
-                if _normal(name) not in short:
-                    self.refuse(f"{option} {name}: the columns are {', '.join(known)}")
-        return super().run(parsed_args)
-
-
-class Lister(Configured, Columns, lister.Lister):
+class Table(Command, lister.Lister):
     """A command that prints a table with a row for each thing."""
 
+    def shown(self, result: Any, args: argparse.Namespace) -> Any:
+        return table(self.columns_of(args), result)
 
-class ShowOne(Configured, Columns, show.ShowOne):
+
+class Lister(Configured, Table):
+    """A command that prints things of the records."""
+
+
+class ShowOne(Configured, show.ShowOne):
     """A command that prints one thing, a row for each of its fields."""
 
-
-def _normal(name: str) -> str:
-    return name.lower().strip().replace(" ", "_")
+    def shown(self, result: Any, args: argparse.Namespace) -> Any:
+        return one(self.columns_of(args), result)
 
 
 if TYPE_CHECKING:
@@ -80,38 +72,26 @@ else:
     _Column = columns.FormattableColumn
 
 
-class Json(_Column):
+class Values(_Column):
     """A mapping or a sequence: for people as ``key='value', ...``."""
 
     def human_readable(self) -> str:
-        """See :class:`cliff.columns.FormattableColumn`."""
+        """The value as a table for people shows it."""
         if isinstance(self._value, Mapping):
             return ", ".join(f"{key}='{value}'" for key, value in sorted(self._value.items()))
         return ", ".join(str(value) for value in self._value)
 
 
 class Words(_Column):
-    """A value that people are told in other words than programs."""
+    """A value that is shown to people in other words than to programs."""
 
     def __init__(self, value: Any, words: str) -> None:
         super().__init__(value)
         self._words = words
 
     def human_readable(self) -> str:
-        """See :class:`cliff.columns.FormattableColumn`."""
+        """The value as a table for people shows it."""
         return self._words
-
-
-def when(time: datetime.datetime | None) -> str | None:
-    """A time as OpenStack's APIs write it, in UTC to the second."""
-    if time is None:
-        return None
-    return time.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def time_of(name: str) -> Callable[[Any], str | None]:
-    """The cell of a thing's attribute that is a time."""
-    return lambda thing: when(getattr(thing, name))
 
 
 def table(columns: Cells, things: Iterable[Any]) -> Any:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""``ironic-virt server create``."""
+"""``ironic-virt server create`` and ``rebuild``: what takes an image."""
 
 from __future__ import annotations
 
@@ -12,182 +12,178 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ironic_virt import exceptions, virt
-from ironic_virt.cmd import arguments, files, image_arguments, output, server_view
-from ironic_virt.cmd.commands import argument, group
-from ironic_virt.cmd.waiting import Asking
+from ironic_virt.cmd import arguments, output, server_view
+from ironic_virt.cmd.commands import Cells, Row, argument, flag, group, several
+from ironic_virt.cmd.waiting import Asking, AskOne, waiting
+from ironic_virt.compute import images
 from ironic_virt.compute.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from ironic_virt.compute.api import Request, Requests
+    from ironic_virt.compute.api import Request
     from ironic_virt.compute.db.records import NewInstance
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 2.0
-"""Seconds between the looks for a node while some are being cleaned."""
+"""Seconds between two searches for a node while some are being cleaned."""
 
 _KEY_TYPES = ("ssh-", "ecdsa-", "sk-ssh-", "sk-ecdsa-")
 
 
-class Create(Asking, output.ShowOne):
-    """Create servers: choose nodes for them and have them built there.
+def _image_options(default: str | None = None) -> Row:
+    """Make the arguments of an image.
 
-    The request is complete when this command ends; the compute service that has
-    the node carries it out. If there is no node, nothing is requested, and one line
-    says filter by filter why. With --wait, a node that is being cleaned is waited for.
+    :param default: the image without ``--image``; ``None``: ``--image`` is required.
+    """
+    return group(
+        "the image",
+        argument(
+            "--image <image>",
+            "An http(s)://, file:/// or oci:// URL, or the ID of an image in Glance"
+            + (f" (default: {default})." if default else "."),
+            required=default is None,
+        ),
+        argument(
+            "--image-checksum <checksum>",
+            "MD5, SHA-256 or SHA-512 in hex, or the URL of a file of such digests;"
+            " needed for http(s).",
+            needs="image",
+        ),
+        argument(
+            "--image-format <format>",
+            "The image's format, such as raw or qcow2 (default: raw for an http(s) URL that ends"
+            " in .raw; else Ironic detects it).  Needed for a URL that ends in .img.",
+            needs="image",
+        ),
+        several(
+            *("--image-property <key=value>", "image_properties"),
+            "A property of the image; kernel_id and ramdisk_id make it a partition image",
+            needs="image",
+        ),
+    )
+
+
+class Create(Asking, output.ShowOne):
+    """Create servers: choose nodes and build the servers there.
+
+    The request is complete when this command ends; the node's compute service carries it
+    out. If there is no node, nothing is requested, and one line says why, filter by filter.
+    With --wait, the command waits for nodes that are being cleaned.
     """
 
-    epilog = """\
-examples:
-  ironic-virt server create --flavor gold --wait web \\
+    examples = """\
+server create --flavor gold --wait web \\
       --image https://images.example.org/debian.raw --image-checksum 8b1f...e0 \\
       --port 5e4f2c7a-6a4f-4a60-9a38-0a4d6a5d2f11 --key ~/.ssh/id_ed25519.pub
-  ironic-virt server create --flavor gold --image file:///images/debian.raw --max 3 web
-  ironic-virt server create --flavor gold --image file:///images/debian.raw --wait web \\
+server create --flavor gold --image file:///images/debian.raw --max 3 web
+server create --flavor gold --image file:///images/debian.raw --wait web \\
       --network address=192.0.2.10/24,gateway=192.0.2.1,dns=192.0.2.53
-  ironic-virt server create --flavor gold --wait web -f value -c id \\
+server create --flavor gold --wait web -f value -c id \\
       --image 3f0c7c1e-4a3a-4d52-a0f6-0b7d1b0a4f0e
 """
-
     verb = "create"
     takes = (
         argument(
-            "name",
-            metavar="<server-name>",
-            type=arguments.name,
-            help="What to call it; several are called <server-name>-1 and so on.",
+            "name <server-name>", "Name of the server; several are named <server-name>-1, ..."
         ),
         argument(
-            "--flavor",
+            "--flavor <flavor>",
+            "The flavor, which decides on the node ('ironic-virt flavor list').",
             required=True,
-            metavar="<flavor>",
-            type=arguments.name,
-            help="What to choose a node by ('ironic-virt flavor list').",
         ),
-        image_arguments.options(),
+        _image_options(),
         group(
             "the server",
-            argument(
-                "--port",
-                action="append",
-                default=[],
-                dest="ports",
-                metavar="<vif-id>",
-                type=arguments.name,
-                help="The id of a VIF to attach, as of a port in Neutron (may be repeated).",
+            several(
+                *("--port <vif-id>", "ports"), "ID of a VIF to attach, such as a port in Neutron"
             ),
-            argument(
-                "--network",
-                action="append",
-                default=[],
-                dest="networks",
-                metavar="address=<ip>/<prefix>[,gateway=<ip>][,dns=<ip>]...",
+            several(
+                *("--network address=<ip>/<prefix>[,gateway=<ip>][,dns=<ip>]...", "networks"),
+                "Without Neutron: the address of the node's next free network port, for the"
+                " config drive",
                 type=arguments.network,
-                help="Where there is no Neutron: the address of the node's next free network port,"
-                " for the config drive (may be repeated).",
             ),
             argument(
-                "--user-data",
-                metavar="<file>",
-                help="A file with user data for the config drive, text or not.",
+                "--user-data <file>", "A file with user data for the config drive, text or binary."
+            ),
+            argument("--key <file>", "A file with a public SSH key for the config drive."),
+            argument(
+                "--key-name <name>",
+                "Name of the key (default: the file's name).",
+                needs="key",
+            ),
+            several(
+                *("--property <key=value>", "properties"),
+                "A property of the server, also written to its config drive",
             ),
             argument(
-                "--key",
-                metavar="<file>",
-                help="A file with a public SSH key for the config drive.",
-            ),
-            argument(
-                "--key-name",
-                metavar="<name>",
-                type=arguments.name,
-                help="What to call the key (default: the file's name).",
-            ),
-            argument(
-                "--property",
-                action=arguments.KeyValue,
-                default={},
-                dest="properties",
-                metavar="<key=value>",
-                help="A property of the server, which stands on its config drive too (may be"
-                " repeated).",
-            ),
-            argument(
-                "--node",
-                metavar="<uuid>",
+                "--node <uuid>",
+                "Build it on this node or not at all. The node must fit the flavor and be free.",
                 type=arguments.node_uuid,
-                help="Build it on this node or not at all. It has to fit the flavor and to be"
-                " free.",
             ),
         ),
         argument(
-            "--node-timeout",
+            "--node-timeout SECONDS",
+            "With --wait: how long to wait for a node while suitable ones are being cleaned"
+            " (default: %(default)s; 0: not at all).",
             type=arguments.count,
             default=900,
-            metavar="SECONDS",
-            help="With --wait: how long to wait for a node while some that would do are being"
-            " cleaned after their last server (default: %(default)s; 0: not at all).",
         ),
         group(
             "how many",
             argument(
-                "--min",
-                type=arguments.positive,
-                default=1,
-                metavar="<count>",
-                help="Create so many at least, or none (default: 1).",
+                "--min <count>", "Create at least this many, or none (default: 1).", default=1
             ),
             argument(
-                "--max",
-                type=arguments.positive,
-                metavar="<count>",
-                help="Create so many if there are nodes (default: --min).",
+                "--max <count>", "Create this many if there are enough nodes (default: --min)."
             ),
         ),
+        *waiting(verb),
     )
 
-    def columns_of(self, parsed_args: argparse.Namespace) -> output.Cells:
-        """See :class:`output.Columns`."""
-        several = _most(parsed_args) > 1
-        return server_view.LIST_COLUMNS if several else server_view.SHOW_COLUMNS
+    def columns_of(self, args: argparse.Namespace) -> Cells:
+        return server_view.LIST_COLUMNS if _most(args) > 1 else server_view.SHOW_COLUMNS
 
-    def take_action(self, parsed_args: argparse.Namespace) -> Any:
-        """Create servers."""
-        most = _most(parsed_args)
-        self._check(parsed_args, most)
-        image = image_arguments.image(parsed_args)
-        user_data, public_key = _user_data(parsed_args), _key(parsed_args)
-        with self.requests(parsed_args) as (requests, database):
-            from ironic_virt.compute.db import records
+    def check(self, args: argparse.Namespace) -> None:
+        most = _most(args)
+        if args.min > most:
+            self.refuse(f"argument --max: {most} is less than --min {args.min}")
+        if most > 1 and args.formatter == "shell":
+            self.refuse("argument -f: shell shows only one server; use json, yaml or value")
+        if args.networks and args.ports:
+            self.refuse("argument --network: not with --port")
 
-            wanted = records.NewInstance(
-                uuid=str(uuid.uuid4()),
-                display_name=parsed_args.name,
-                flavor=database.flavors.get(parsed_args.flavor),
-                image=image,
-                ports=tuple(virt.Vif(port) for port in parsed_args.ports),
-                networks=tuple(parsed_args.networks),
-                user_data=user_data,
-                key_name=_key_name(parsed_args) if public_key else None,
-                public_key=public_key,
-                properties=parsed_args.properties,
-                requested_node=parsed_args.node,
-            )
-            created = self._created(requests, wanted, parsed_args)
-            instances = self.follow(requests, created, parsed_args)
-            if most > 1:
-                return output.table(server_view.LIST_COLUMNS, instances)
-            return server_view.one(instances[0])
+    def act(self, args: argparse.Namespace) -> Any:
+        from ironic_virt.compute.db import records
 
-    def _created(
-        self, requests: Requests, wanted: NewInstance, parsed_args: argparse.Namespace
-    ) -> Sequence[Request]:
-        """Ask for the servers; with ``--wait``, again while nodes for them are being cleaned.
+        key, user_data = args.key, args.user_data
+        new = records.NewInstance(
+            uuid=str(uuid.uuid4()),
+            display_name=args.name,
+            image=_make_image(args),
+            ports=tuple(virt.Vif(port) for port in args.ports),
+            networks=tuple(args.networks),
+            user_data=None if user_data is None else arguments.content(user_data, "--user-data"),
+            key_name=None if key is None else args.key_name or pathlib.Path(key).stem,
+            public_key=None if key is None else _public_key(key),
+            properties=args.properties,
+            requested_node=args.node,
+            flavor=self.db.flavors.get(args.flavor),
+        )
+        return self.follow(self._created(new, args), args)
 
-        The records tell nobody of a change, so they are looked at again and again.
+    def shown(self, result: Any, args: argparse.Namespace) -> Any:
+        columns = self.columns_of(args)
+        return output.table(columns, result) if _most(args) > 1 else output.one(columns, result[0])
+
+    def _created(self, new: NewInstance, args: argparse.Namespace) -> Sequence[Request]:
+        """Request the servers; with ``--wait``, repeat while nodes for them are being cleaned.
+
+        The records notify nobody of a change, so this polls.
         """
-        bound = parsed_args.node_timeout if parsed_args.wait else 0.0
+        bound = args.node_timeout if args.wait else 0.0
         deadline, pause, shown = time.monotonic() + bound, _FIRST_PAUSE, ""
         while True:
             try:
-                return requests.create(wanted, least=parsed_args.min, most=_most(parsed_args))
+                return self.requests.create(new, least=args.min, most=_most(args))
             except exceptions.NoValidHost as nowhere:
                 if not nowhere.cleaning or time.monotonic() >= deadline:
                     raise
@@ -200,49 +196,65 @@ examples:
     def produce_output(
         self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Any
     ) -> int:
-        """See :class:`cliff.display.DisplayCommandBase`."""
+        """Print one server as a table of its fields, several as a list; return the exit code."""
         if _most(parsed_args) == 1:
             return super().produce_output(parsed_args, column_names, data)
         names, selector = self._generate_columns_and_selector(parsed_args, column_names)
         # The table goes through its rows more than once.
         rows = [tuple(self._compress_iterable(row, selector)) if selector else row for row in data]
-        # Those that can show one thing can show several, but for the one refused before.
+        # All formats of one thing can show several, except for the one refused before.
         self.formatter.emit_list(names, rows, self.app.stdout, parsed_args)  # type: ignore[attr-defined]
         return 0
 
-    def _check(self, parsed_args: argparse.Namespace, most: int) -> None:
-        if parsed_args.min > most:
-            self.refuse(f"argument --max: {most} is less than --min {parsed_args.min}")
-        if most > 1 and parsed_args.formatter == "shell":
-            self.refuse("argument -f: shell is for one server; use json, yaml or value")
-        if parsed_args.networks and parsed_args.ports:
-            self.refuse("argument --network: it does not go with --port")
-        if parsed_args.key_name is not None and parsed_args.key is None:
-            self.refuse("argument --key-name: it goes with --key")
+
+class Rebuild(AskOne):
+    """Rebuild a server: write an image to its node again.
+
+    Everything on its disk is lost. It keeps its node, its ports and its ID, and gets a new
+    config drive. If the rebuild is refused before Ironic begins, the server stays as it is; if
+    it fails later, the status is ERROR, and the server's fault says what is on the disk.
+    """
+
+    verb = "rebuild"
+    examples = """\
+server rebuild --wait web
+server rebuild web --image https://images.example.org/debian.raw \\
+      --image-checksum 8b1f...e0
+"""
+    takes = (
+        _image_options(default="its present image"),
+        flag(
+            "--preserve-ephemeral",
+            "Keep the ephemeral disk; needs a partition image, which must contain"
+            " /boot/grub/i386-pc if the node boots by BIOS.",
+        ),
+        *waiting(verb),
+    )
+
+    def values(self, args: argparse.Namespace) -> dict[str, Any]:
+        image = _make_image(args) if args.image else None
+        return {"image": image, "preserve_ephemeral": args.preserve_ephemeral}
 
 
-def _most(parsed_args: argparse.Namespace) -> int:
-    return int(parsed_args.min if parsed_args.max is None else parsed_args.max)
+def _make_image(args: argparse.Namespace) -> virt.ImageMeta:
+    return images.image(
+        args.image,
+        checksum=args.image_checksum,
+        disk_format=args.image_format,
+        properties=args.image_properties,
+    )
 
 
-def _user_data(parsed_args: argparse.Namespace) -> str | bytes | None:
-    file = parsed_args.user_data
-    return None if file is None else files.content(file, "--user-data")
+def _most(args: argparse.Namespace) -> int:
+    return int(args.min if args.max is None else args.max)
 
 
-def _key_name(parsed_args: argparse.Namespace) -> str:
-    return parsed_args.key_name or pathlib.Path(parsed_args.key).stem
-
-
-def _key(parsed_args: argparse.Namespace) -> str | None:
-    file = parsed_args.key
-    if file is None:
-        return None
-    found = files.content(file, "--key")
-    if isinstance(found, bytes):
-        raise InvalidRequest(f"--key {file}: this is no text in UTF-8")
-    lines = found.strip().splitlines()
+def _public_key(file: str) -> str:
+    content = arguments.content(file, "--key")
+    if isinstance(content, bytes):
+        raise InvalidRequest(f"--key {file}: not UTF-8 text")
+    lines = content.strip().splitlines()
     if len(lines) != 1 or not lines[0].startswith(_KEY_TYPES) or len(lines[0].split()) < 2:
-        # Perhaps it is the private one: nothing of it is shown.
-        raise InvalidRequest(f"--key {file}: this is no public SSH key in one line")
+        # It may be the private key: nothing of it is shown.
+        raise InvalidRequest(f"--key {file}: not a one-line SSH public key")
     return lines[0]

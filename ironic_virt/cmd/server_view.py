@@ -4,12 +4,10 @@
 
 from __future__ import annotations
 
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ironic_virt import virt
-from ironic_virt.cmd import output
-from ironic_virt.cmd.output import Cells, Json, Words, time_of
+from ironic_virt.cmd.output import Values, Words, named
 from ironic_virt.compute.states import BUSY_STATUSES, STATUSES
 
 if TYPE_CHECKING:
@@ -17,21 +15,12 @@ if TYPE_CHECKING:
 
 
 def status(instance: Instance) -> str:
-    """What an instance is, in one word."""
+    """An instance's status, in one word."""
     words: dict[str, str] = {state.value: word for state, word in STATUSES.items()}
     busy: dict[str, str] = {task.value: word for task, word in BUSY_STATUSES.items()}
     return busy.get(instance.task_state or "") or words.get(
         instance.vm_state, instance.vm_state.upper()
     )
-
-
-def conditions(wanted: str) -> dict[str, Any]:
-    """What ``instances.list`` is asked for, to get those in a status."""
-    for task, word in BUSY_STATUSES.items():
-        if word == wanted:
-            return {"tasks": [task]}
-    (state,) = (state for state, word in STATUSES.items() if word == wanted)
-    return {"vm_state": state, "no_tasks": list(BUSY_STATUSES)}
 
 
 def power(instance: Instance) -> str:
@@ -50,7 +39,7 @@ def progress(instance: Instance) -> str | None:
 
 
 def fault(instance: Instance) -> Words | None:
-    """What went wrong with it last, and when."""
+    """The last error of an instance, and its time."""
     last = instance.fault
     if last is None:
         return None
@@ -60,62 +49,33 @@ def fault(instance: Instance) -> Words | None:
         "message": last.message,
         "details": last.details,
     }
-    told = "; ".join([last.message, *(last.details or "").splitlines()])
-    return Words(shown, f"{told} (code {last.code}, {last.created_at})")
+    words = "; ".join([last.message, *(last.details or "").splitlines()])
+    return Words(shown, f"{words} (code {last.code}, {last.created_at})")
 
 
-LIST_COLUMNS: Cells = {
-    "ID": attrgetter("uuid"),
-    "Name": attrgetter("display_name"),
+LIST_COLUMNS = {
+    **named("ID=uuid", "Name=display_name", "Status", "Node", "Image=image.id"),
+    **named("Flavor=flavor.name"),
     "Status": status,
-    "Node": attrgetter("node"),
-    "Image": attrgetter("image.id"),
-    "Flavor": attrgetter("flavor.name"),
 }
-LONG_COLUMNS: Cells = {
-    "ID": attrgetter("uuid"),
-    "Name": attrgetter("display_name"),
+LONG_COLUMNS = {
+    **named("ID=uuid", "Name=display_name", "Status", "Task State", "Power State", "Progress"),
+    **named("Host", "Node", "Image=image.id", "Flavor=flavor.name", "Properties", "Created At"),
     "Status": status,
-    "Task State": attrgetter("task_state"),
     "Power State": power,
     "Progress": progress,
-    "Host": attrgetter("host"),
-    "Node": attrgetter("node"),
-    "Image": attrgetter("image.id"),
-    "Flavor": attrgetter("flavor.name"),
-    "Properties": lambda server: Json(dict(server.properties)),
-    "Created At": time_of("created_at"),
 }
-SHOW_COLUMNS: Cells = {
-    "OS-EXT-SRV-ATTR:host": attrgetter("host"),
-    "OS-EXT-SRV-ATTR:hypervisor_hostname": attrgetter("node"),
+SHOW_COLUMNS = {
+    **named("OS-EXT-SRV-ATTR:host", "OS-EXT-SRV-ATTR:hypervisor_hostname=node"),
+    **named("OS-EXT-STS:power_state", "OS-EXT-STS:task_state", "OS-EXT-STS:vm_state"),
+    **named("OS-SRV-USG:launched_at", "addresses", "attempts", "created=created_at", "fault"),
+    **named("flavor=flavor.name", "id=uuid", "image=image.id", "key_name", "name=display_name"),
+    **named("ports", "progress", "project_id", "properties", "status", "updated=updated_at"),
+    **named("user_id"),
     "OS-EXT-STS:power_state": power,
-    "OS-EXT-STS:task_state": attrgetter("task_state"),
-    "OS-EXT-STS:vm_state": attrgetter("vm_state"),
-    "OS-SRV-USG:launched_at": time_of("launched_at"),
-    "addresses": lambda server: Json([str(one.interface.ip) for one in server.networks]),
-    "attempts": attrgetter("attempts"),
-    "created": time_of("created_at"),
+    "addresses": lambda server: Values([str(network.interface.ip) for network in server.networks]),
     "fault": fault,
-    "flavor": attrgetter("flavor.name"),
-    "id": attrgetter("uuid"),
-    "image": attrgetter("image.id"),
-    "key_name": attrgetter("key_name"),
-    "name": attrgetter("display_name"),
-    "ports": lambda server: Json([port.id for port in server.ports]),
+    "ports": lambda server: Values([port.id for port in server.ports]),
     "progress": progress,
-    "project_id": attrgetter("project_id"),
-    "properties": lambda server: Json(dict(server.properties)),
     "status": status,
-    "updated": time_of("updated_at"),
-    "user_id": attrgetter("user_id"),
 }
-
-
-def one(server: Instance, **more: Any) -> Any:
-    """What a command returns that shows a server.
-
-    :param more: further fields.
-    """
-    cells = {name: cell(server) for name, cell in SHOW_COLUMNS.items()}
-    return output.one(output.in_order(*cells, *more), (*cells.values(), *more.values()))

@@ -5,42 +5,28 @@
 from __future__ import annotations
 
 import argparse
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ironic_virt.cmd import arguments, configured, output
-from ironic_virt.cmd.commands import argument, one_of
-from ironic_virt.cmd.output import Cells, Words, time_of
-
-if TYPE_CHECKING:
-    from ironic_virt.compute.db.records import ComputeService
+from ironic_virt.cmd import configured, output
+from ironic_virt.cmd.commands import argument, flag, one_of, row
+from ironic_virt.cmd.output import Words
 
 
-def _group(service: ComputeService) -> Words:
-    group = service.conductor_group
-    return Words(group, "any" if group is None else group or "(default)")
+def _show_any(value: str | None, empty: str) -> Words:
+    return Words(value, "any" if value is None else value or empty)
 
 
-def _shard(service: ComputeService) -> Words:
-    return Words(service.shard_key, "any" if service.shard_key is None else service.shard_key)
-
-
-_COLUMNS: Cells = {
-    "ID": attrgetter("uuid"),
-    "Host": attrgetter("host"),
-    "Conductor Group": _group,
-    "Shard": _shard,
+_COLUMNS = {
+    **output.named(
+        *("ID=uuid", "Host", "Conductor Group", "Shard", "Status"),
+        # By the database's clock: ``shown`` replaces it.
+        *("State", "Updated At=last_seen_at"),
+    ),
+    "Conductor Group": lambda service: _show_any(service.conductor_group, "(default)"),
+    "Shard": lambda service: _show_any(service.shard_key, ""),
     "Status": lambda service: "disabled" if service.disabled else "enabled",
-    # The database's clock decides, see List.
-    "State": lambda _service: None,
-    "Updated At": time_of("last_seen_at"),
 }
-_LONG_COLUMNS: Cells = {
-    **_COLUMNS,
-    "Disabled Reason": attrgetter("disabled_reason"),
-    "Forced Down": attrgetter("forced_down"),
-    "Version": attrgetter("version"),
-}
+_LONG_COLUMNS = {**_COLUMNS, **output.named("Disabled Reason", "Forced Down", "Version")}
 
 
 class List(output.Lister):
@@ -48,81 +34,57 @@ class List(output.Lister):
 
     columns = _COLUMNS
     long_columns = _LONG_COLUMNS
-    takes = (argument("--host", metavar="<host>", help="Only this one."),)
+    takes = (argument("--host <host>", "Only the service of this host."),)
 
-    def take_action(self, parsed_args: argparse.Namespace) -> Any:
-        """List services."""
-        with self.records(parsed_args) as database:
-            found = [
-                service
-                for service in database.services.list()
-                if parsed_args.host in (None, service.host)
-            ]
-            up = {service.host for service in found if database.services.is_up(service)}
-        columns = {
-            **self.columns_of(parsed_args),
-            "State": lambda service: "up" if service.host in up else "down",
-        }
-        return output.table(columns, found)
+    def shown(self, result: Any, args: argparse.Namespace) -> Any:
+        up = {service.host for service in result if self.db.services.is_up(service)}
+        state = {"State": lambda service: "up" if service.host in up else "down"}
+        return output.table({**self.columns_of(args), **state}, result)
+
+    def act(self, args: argparse.Namespace) -> Any:
+        services = self.db.services.list()
+        return [service for service in services if args.host in (None, service.host)]
 
 
 class Set(configured.Configured):
-    """Say which compute service gets new servers, and which is down.
+    """Enable or disable a compute service, or force it down.
 
-    Force one down only when its process is gone for good or its host is fenced: its
-    nodes can be moved to another service then.
+    Force it down only when its process is gone for good or its host is fenced: its nodes can
+    then be moved to another service.
     """
 
     takes = (
-        argument("host", metavar="<host>", help="The service's name."),
+        argument("host <host>", "Host of the service."),
         one_of(
-            argument("--enable", action="store_true", help="It gets new servers, as is usual."),
-            argument(
-                "--disable", action="store_true", help="Maintenance: it gets no new servers."
-            ),
+            flag("--enable", "Schedule new servers to it (the usual state)."),
+            flag("--disable", "Schedule no new servers to it, for maintenance."),
         ),
         argument(
-            "--disable-reason",
-            metavar="<reason>",
-            type=arguments.name,
-            help="Why, for those who wonder; with --disable.",
+            "--disable-reason <reason>",
+            "With --disable: the reason, for other operators.",
+            needs="disable",
         ),
         one_of(
-            argument("--up", action="store_true", help="It isn't forced down any more."),
-            argument("--down", action="store_true", help="It is down, whatever it reports."),
+            flag("--up", "No longer force it down."),
+            flag("--down", "Force it down: it counts as down even if it reports."),
         ),
     )
 
-    def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Change a service."""
-        changes = (parsed_args.enable, parsed_args.disable, parsed_args.up, parsed_args.down)
-        if not any(changes):
-            self.refuse("nothing to set: say --enable, --disable, --up or --down")
-        if parsed_args.disable_reason is not None and not parsed_args.disable:
-            self.refuse("argument --disable-reason: it goes with --disable")
-        with self.records(parsed_args) as database:
-            database.services.update(
-                parsed_args.host,
-                disabled=_choice(parsed_args.disable, parsed_args.enable),
-                disabled_reason=parsed_args.disable_reason,
-                forced_down=_choice(parsed_args.down, parsed_args.up),
-            )
+    def check(self, args: argparse.Namespace) -> None:
+        if not (args.enable or args.disable or args.up or args.down):
+            self.refuse("nothing to set: use --enable, --disable, --up or --down")
+
+    def act(self, args: argparse.Namespace) -> None:
+        self.db.services.update(
+            args.host,
+            disabled=args.disable if args.disable or args.enable else None,
+            disabled_reason=args.disable_reason,
+            forced_down=args.down if args.down or args.up else None,
+        )
 
 
-class Delete(configured.Configured):
-    """Delete compute services that have neither nodes nor servers."""
-
-    takes = (
-        argument("hosts", metavar="<host>", nargs="+", help="The service's name; or several."),
-    )
-
-    def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Delete services."""
-        with self.records(parsed_args) as database:
-            for host in dict.fromkeys(parsed_args.hosts):
-                with self.failing():
-                    database.services.delete(host)
-
-
-def _choice(yes: bool, no: bool) -> bool | None:
-    return True if yes else False if no else None
+Delete = row(
+    *(configured.Each, "Delete compute services that have neither nodes nor servers."),
+    argument("names <host>", "Host of a service; may be repeated.", nargs="+"),
+    do=lambda command, name: command.db.services.delete(name),
+)

@@ -2,11 +2,10 @@
 
 """``ironic-virt``: the command line, one subcommand per entry point.
 
-Commands are found in the entry point namespace ``ironic_virt.cli``; this
-module knows none of them.  A command line of another name and namespace is a
-subclass (:mod:`ironic_virt.cmd.manage`).  It promises what they share: ``--help`` and
-``--version``, where log lines go, and how a run ends.  An error is one line
-on standard error, with a traceback only under ``--debug``.
+Commands are found in the entry point namespace ``ironic_virt.cli``.  A command line of another
+name and namespace is a subclass (:mod:`ironic_virt.cmd.manage`).  Here is what they share:
+``--help`` and ``--version``, where log lines go, and how a run ends.  An error is one line on
+standard error, with a traceback only under ``--debug``.
 
 Exit codes are those of :mod:`ironic_virt.exit_codes`.
 """
@@ -29,39 +28,45 @@ from cliff.help import HelpCommand, HelpExit
 
 from ironic_virt import exceptions, exit_codes
 from ironic_virt.cmd import arguments, configured
+from ironic_virt.cmd.commands import Row, argument, flag, one_of
 from ironic_virt.compute.errors import InvalidRequest
 from ironic_virt.exit_codes import ExitCode
 
 LOG = logging.getLogger(__name__)
 
-# Tells of each error that it passes on, with a traceback.
-_SAID_AGAIN = "oslo_db.sqlalchemy.exc_filters"
+# It logs each error that it passes on, with a traceback.
+_LOGS_TWICE = "oslo_db.sqlalchemy.exc_filters"
 _MOST_NAMED = 4
 _CONSOLE_LEVELS = (logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
+_LOUDNESS: dict[str, Any] = {"dest": "verbose_level", "default": 1}
 
 
 class Commands(commandmanager.CommandManager):
     """The commands of a namespace; a command's module is imported when it is run."""
 
     def load_commands(self, namespace: str) -> None:
-        """See :class:`cliff.commandmanager.CommandManager`, which imports all of them."""
+        """Note the entry points by name; cliff's own class would import all of them."""
         self.group_list.append(namespace)
         # A manager of no names finds everything and loads nothing.
-        for found in stevedore.NamedExtensionManager(namespace, ()).list_entry_points():
-            self.commands[found.name.replace("_", " ")] = found
+        for point in stevedore.NamedExtensionManager(namespace, ()).list_entry_points():
+            self.commands[point.name.replace("_", " ")] = point
 
 
 class Shell(app.App):
-    """The application: global options, logging, and one way to fail."""
+    """The application: global options, logging, and one way to fail.
+
+    :cvar CONFIG_FILES: the options that name its ini files.
+    :cvar FINDS: whether its exit codes are those of :class:`FleetExitCode`.
+    :cvar REFUSED: the exit code of a wrong command line.
+    """
 
     NAME = "ironic-virt"
     DESCRIPTION = "Deploy servers on bare metal through OpenStack Ironic."
     COMMAND_NAMESPACE = "ironic_virt.cli"
     DEFAULT_VERBOSE_LEVEL = 1
+    CONFIG_FILES: Sequence[Row] = (configured.CONFIG_FILE,)
     FINDS = False
-    """Whether commands find something, which has exit codes of its own."""
     REFUSED: int = ExitCode.REFUSED
-    """The exit code of a command line that is wrong."""
     _tells_of_interrupts = False
 
     def __init__(self) -> None:
@@ -73,10 +78,7 @@ class Shell(app.App):
         )
 
     def build_option_parser(
-        self,
-        description: str | None,
-        version: str | None,
-        argparse_kwargs: dict[str, Any] | None = None,
+        self, description: str | None, version: str | None, argparse_kwargs: Any = None
     ) -> argparse.ArgumentParser:
         """Return the parser of the options that stand before a command."""
         parser = argparse.ArgumentParser(
@@ -87,62 +89,37 @@ class Shell(app.App):
             allow_abbrev=False,
             **(argparse_kwargs or {}),
         )
-        parser.add_argument(
-            "-h",
-            "--help",
+        shown: Any = {"action": "version", "version": f"{self.NAME} {version}"}
+        quiet: Any = {"action": "store_const", "const": 0}
+        for row in (
             # Looked at after parsing, so that behind a command it means that command.
-            action="store_true",
-            dest="deferred_help",
-            help="Show this message, or that of a command, and exit.",
-        )
-        parser.add_argument(
-            "--version",
-            action="version",
-            version=f"{self.NAME} {version}",
-            help="Show the version and exit.",
-        )
-        loudness = parser.add_mutually_exclusive_group()
-        loudness.add_argument(
-            "-v",
-            "--verbose",
-            action="count",
-            dest="verbose_level",
-            default=self.DEFAULT_VERBOSE_LEVEL,
-            help="Show what is being done; given twice, every detail.",
-        )
-        loudness.add_argument(
-            "-q",
-            "--quiet",
-            action="store_const",
-            dest="verbose_level",
-            const=0,
-            help="Show errors only.",
-        )
-        self.add_config_option(parser)
-        parser.add_argument(
-            "--log-file",
-            metavar="PATH",
-            help="Write every detail to this file too.",
-        )
-        parser.add_argument(
-            "--debug",
-            action="store_true",
-            help="Show a traceback when something fails.",
-        )
+            flag(
+                *("-h --help", "Show this message, or that of a command, and exit."),
+                dest="deferred_help",
+            ),
+            flag("--version", "Show the version and exit.", **shown),
+            one_of(
+                flag(
+                    *("-v --verbose", "Show what is being done; given twice, show every detail."),
+                    **_LOUDNESS,
+                    action="count",
+                ),
+                flag("-q --quiet", "Show errors only.", **_LOUDNESS, **quiet),
+            ),
+            *self.CONFIG_FILES,
+            argument("--log-file PATH", "Also write every detail to this file."),
+            flag("--debug", "Show a traceback when something fails."),
+        ):
+            row(parser)
         return parser
-
-    def add_config_option(self, parser: argparse.ArgumentParser) -> None:
-        """Add the option that names the ini files."""
-        configured.CONFIG_FILE(parser)
 
     def configure_logging(self) -> None:
         """Send log lines to standard error and, where asked, to a file."""
-        loudest = len(_CONSOLE_LEVELS) - 1
         console = logging.StreamHandler(self.stderr)
-        console.setLevel(_CONSOLE_LEVELS[min(self.options.verbose_level, loudest)])
+        console.setLevel(_CONSOLE_LEVELS[: self.options.verbose_level + 1][-1])
         console.setFormatter(logging.Formatter(self.CONSOLE_MESSAGE_FORMAT))
         if not self.options.debug:
-            console.addFilter(lambda record: record.name != _SAID_AGAIN)
+            console.addFilter(lambda record: record.name != _LOGS_TWICE)
         handlers: list[logging.Handler] = [console]
         if self.options.log_file:
             # A path that can't be written to is an error of the command line.
@@ -162,10 +139,10 @@ class Shell(app.App):
 
         :raises SystemExit: always, with 2.
         """
-        self.parser.error(f"which command? '{self.NAME} --help' lists them")
+        self.parser.error("which command?")
 
     def prepare_to_run_command(self, cmd: Command) -> None:
-        """Tell the garbage collector that what was imported until now stays.
+        """Have the garbage collector ignore everything that was imported so far.
 
         Its first run over all of that would take longer than most commands do.
         """
@@ -173,12 +150,12 @@ class Shell(app.App):
 
     def run(self, argv: list[str]) -> int:
         """Run a command line to its end and return its exit code."""
-        for argument in argv:
+        for word in argv:
             try:
-                argument.encode()
+                word.encode()
             except UnicodeEncodeError:
                 # Neither a database nor Ironic could take it.
-                self.stderr.write(f"{self.NAME}: argument {argument!r} is no text in UTF-8\n")
+                self.stderr.write(f"{self.NAME}: argument {word!r} is not UTF-8 text\n")
                 return self.REFUSED
         with arguments.complaining(argv, self.REFUSED):
             code = super().run(argv)
@@ -197,10 +174,11 @@ class Shell(app.App):
             return self._unknown_command(argv)
         command = factory(self, self.options, cmd_name=name)
         self._tells_of_interrupts = getattr(command, "tells_of_interrupts", False)
-        parser = command.get_parser(f"{self.NAME} {name}")
-        parsed = parser.parse_args(rest)
         try:
-            return command.run(parsed) or 0
+            # Options in front of the command are not the command's.
+            with arguments.complaining(rest, self.REFUSED):
+                parsed = command.get_parser(f"{self.NAME} {name}").parse_args(rest)
+                return command.run(parsed) or 0
         except HelpExit:
             return 0
         except BrokenPipeError:
@@ -216,20 +194,20 @@ class Shell(app.App):
         known = sorted(name for name, _ in self.command_manager)
         words = [word for word in argv if not word.startswith("-")]
         near = [name for name in known if name.startswith(words[0])]
-        asked = " ".join(words[: max(len(name.split()) for name in near or known)])
-        near = difflib.get_close_matches(asked, near or known, cutoff=0.8) or near
-        near = near or difflib.get_close_matches(asked, known)
+        typed = " ".join(words[: max(len(name.split()) for name in near or known)])
+        near = difflib.get_close_matches(typed, near or known, cutoff=0.8) or near
+        near = near or difflib.get_close_matches(typed, known)
         hint = f"did you mean {' or '.join(near)}?" if near else f"'{self.NAME} --help' lists them"
         if len(near) > _MOST_NAMED:
-            hint = f"'{self.NAME} help {words[0]}' lists those that begin so"
-        self.stderr.write(f"{self.NAME}: no command '{asked}'; {hint}\n")
+            hint = f"'{self.NAME} help {words[0]}' lists its commands"
+        self.stderr.write(f"{self.NAME}: no command '{typed}'; {hint}\n")
         return self.REFUSED
 
     def _report(self, error: Exception) -> None:
         # Ours are written for people; anything else needs at least its kind.
         message = " ".join(str(error).split())
         if _is_of_output(error):
-            message = f"standard output can't be written to: {os.strerror(error.errno or 0)}"
+            message = f"can't write to standard output: {os.strerror(error.errno or 0)}"
         elif not isinstance(error, exceptions.IronicVirtError):
             message = f"{type(error).__name__}: {message}"
         LOG.error("%s", message, exc_info=self.options.debug)
@@ -247,7 +225,7 @@ def run(application: type[Shell], argv: Sequence[str] | None = None) -> int:
     :returns: the exit code.
     """
     for name in ("stdout", "stderr"):
-        # Closed by whoever wants to see none of it.
+        # The caller may have closed it to see no output.
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
     try:

@@ -2,9 +2,9 @@
 
 """``ironic-virt-status upgrade check``: whether a host is ready for this version of the package.
 
-It is run with the file of the host's service, before that is started again.  Where
-``compute_driver`` is this driver's name for Nova, the file is a nova-compute's; else it is one
-of the reference compute service.  Nothing is changed.
+It is run with the file of the host's service, before that is restarted.  If ``compute_driver`` is
+this driver's name for Nova, the file is a nova-compute's; else it is one of the reference compute
+service.  Nothing is changed.
 
 Exit codes are those of oslo.upgradecheck: 0 ready, 1 with warnings, 2 not ready, 255 the check
 itself failed.
@@ -32,12 +32,12 @@ from ironic_virt.sharding.policy import Policy
 _NOVAS_FILE = "/etc/nova/nova.conf"
 _NOT_CHECKED = 255
 _BATCH = 50
-"""Servers that Ironic's documentation advises to deploy at a time."""
+"""Servers to deploy at a time, by Ironic's documentation."""
 _OF_NOVA = ("ironic_virt.IronicDriver", "ironic.IronicDriver")
 
 
 Check = Callable[[cfg.ConfigOpts], str | Sequence[str]]
-"""Returns what there is to know, or warnings; raises an error of ours if the host is not ready."""
+"""Returns a remark or warnings; raises an IronicVirtError if the host is not ready."""
 
 
 class NotReady(exceptions.IronicVirtError):
@@ -46,22 +46,22 @@ class NotReady(exceptions.IronicVirtError):
 
 def check_release(conf: cfg.ConfigOpts) -> str:
     """Whether the driver works with this release of Nova."""
-    from ironic_virt.nova import release
+    from ironic_virt.nova import options
 
-    release.check()
+    options.check_release()
     return ""
 
 
 def check_novas_options(conf: cfg.ConfigOpts) -> Sequence[str]:
-    """Whether the options of ``[ironic]`` can be used, and somebody reads each."""
+    """Whether the options of ``[ironic]`` are valid, and each is read."""
     from ironic_virt.nova import options
 
-    options.settle(conf)
-    return list(options.unread(conf))
+    options.check_options(conf)
+    return list(options.unknown_names(conf))
 
 
 def check_sharding(conf: cfg.ConfigOpts) -> Sequence[str]:
-    """Whether it is clear which nodes are the service's, without what is deprecated."""
+    """Whether the service's nodes are well defined, without deprecated options."""
     return Policy.from_conf(conf, conf.host).warnings
 
 
@@ -69,27 +69,27 @@ def check_builds(conf: cfg.ConfigOpts) -> Sequence[str]:
     """Whether a service with pools builds enough servers at a time."""
     from ironic_virt.conf import unknown
 
-    limit = unknown.written_in(conf, "DEFAULT").get("max_concurrent_builds", "10")
+    limit = unknown.read_values(conf, "DEFAULT").get("max_concurrent_builds", "10")
     is_number = limit.isdecimal()
     if conf.ironic.node_selection != "ironic" or (is_number and int(limit) >= _BATCH):
         return []
-    meaning = "of a larger batch the rest waits in Nova"
+    meaning = "the rest of a larger batch waits in Nova"
     if is_number and int(limit) == 0:
-        meaning = "once no limit, with native threads, the default from 2026.2 on, it means 10"
+        meaning = "it no longer means no limit, but 10, with native threads (default from 2026.2)"
     return [
-        f"[DEFAULT] max_concurrent_builds is {limit}: {meaning}. Ironic advises batches of "
-        f"{_BATCH}; set as many, and in all services together not more than [conductor] "
+        f"[DEFAULT] max_concurrent_builds is {limit}: {meaning}. Set it to {_BATCH}, the batch "
+        "that Ironic advises; all services together should not exceed [conductor] "
         "max_concurrent_deploy times the number of conductors"
     ]
 
 
 def check_ironic(conf: cfg.ConfigOpts) -> str:
-    """Whether Ironic can be asked, and is not too old."""
+    """Whether Ironic answers, and is not too old."""
     return f"Ironic's API is {IronicClient.from_conf(conf).single_try().versions.maximum}"
 
 
 def check_database(conf: cfg.ConfigOpts) -> str:
-    """Whether the records' tables are those of this version of the package, or to be made."""
+    """Whether the tables are of this version of the package, or not there yet."""
     from ironic_virt.compute.db import Database
     from ironic_virt.compute.errors import SchemaMismatch
 
@@ -97,7 +97,7 @@ def check_database(conf: cfg.ConfigOpts) -> str:
         try:
             database.open(make=False)
         except SchemaMismatch as error:
-            # The service makes them where there are none.
+            # The service creates missing tables.
             if error.found is not None:
                 raise NotReady(str(error)) from error
     return ""
@@ -132,7 +132,7 @@ def is_of_nova(files: Sequence[str]) -> bool:
 
 
 def _usual_files() -> list[str]:
-    """What is read if no file is named; a host with Nova has Nova's.
+    """The files to read if none is named; on a host with Nova, that of Nova.
 
     :raises ValueError: the environment names a file that can't be read.
     """
@@ -144,7 +144,7 @@ def _usual_files() -> list[str]:
 def _novas_conf() -> cfg.ConfigOpts:
     from ironic_virt.nova import options
 
-    return options.alone()
+    return options.make_conf()
 
 
 def _own_conf() -> cfg.ConfigOpts:
@@ -156,18 +156,18 @@ def _own_conf() -> cfg.ConfigOpts:
     return conf
 
 
-def _commands(conf: cfg.ConfigOpts, checks: Sequence[tuple[str, Check]], library: Any) -> Any:
+def _make_commands(conf: cfg.ConfigOpts, checks: Sequence[tuple[str, Check]], library: Any) -> Any:
     """The commands as oslo.upgradecheck wants them."""
 
     def asked(check: Check) -> Callable[[Any], Any]:
         def ask(commands: Any) -> Any:
             try:
-                said = check(conf)
+                result = check(conf)
             except exceptions.IronicVirtError as exc:
                 return library.Result(library.Code.FAILURE, str(exc))
-            is_warned = said and not isinstance(said, str)
+            is_warned = result and not isinstance(result, str)
             code = library.Code.WARNING if is_warned else library.Code.SUCCESS
-            return library.Result(code, (". ".join(said) if is_warned else said) or None)
+            return library.Result(code, (". ".join(result) if is_warned else result) or None)
 
         return ask
 
@@ -198,7 +198,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         result: int = library.main(
             conf,
             project="nova" if novas else "ironic-virt",
-            upgrade_command=_commands(conf, checks, library),
+            upgrade_command=_make_commands(conf, checks, library),
             argv=words,
             default_config_files=files,
         )

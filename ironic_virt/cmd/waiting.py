@@ -1,128 +1,145 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""``--wait``: what becomes of requests, with their progress on standard error."""
+"""Commands that send requests for servers, and ``--wait`` with its progress."""
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import functools
 import os
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-from ironic_virt.cmd import arguments, progress
-from ironic_virt.cmd.configured import Configured
+from ironic_virt.cmd import output, progress, server_view
+from ironic_virt.cmd.commands import SERVER, Row, argument, flag, row
+from ironic_virt.cmd.configured import Configured, Each
 from ironic_virt.compute.verbs import BY_NAME
 
 if TYPE_CHECKING:
     from ironic_virt.compute.api import Outcome, Request, Requests
-    from ironic_virt.compute.db import Database
     from ironic_virt.compute.db.records import Instance
 
 
-_DOWN = "Compute service %s is down: what it has to do begins when it is up again"
+_DOWN = "Compute service %s is down: the request starts when it is up again"
 
-_CODES = """\
-exit codes:
-  0 requested, or with --wait: done; 1 refused or failed; 2 wrong arguments
-"""
+
+def waiting(verb: str) -> Sequence[Row]:
+    """``--wait`` and ``--timeout``, for a command that may wait until a verb is done."""
+    return (
+        flag("--wait", f"Wait until {BY_NAME[verb].until}, and show progress."),
+        argument(
+            "--timeout SECONDS",
+            "With --wait: how long at most (default: no limit).",
+            needs="wait",
+        ),
+    )
 
 
 class Asking(Configured):
-    """A command that asks for something of servers, and may wait for it.
+    """A command that sends a request for servers, and may wait for it.
 
     :cvar verb: a row of :mod:`ironic_virt.compute.verbs`.
     """
 
     verb: str
+    codes = "0 requested, or with --wait: done; 1 refused or failed; 2 wrong arguments"
 
-    def get_epilog(self) -> str:
-        """Return the examples, and the exit codes."""
-        return f"{self.epilog}\n{_CODES}".lstrip()
+    @functools.cached_property
+    def requests(self) -> Requests:
+        """What asks."""
+        from ironic_virt.compute.api import Requests
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of this command's arguments."""
-        parser = super().get_parser(prog_name)
-        until = BY_NAME[self.verb].until
-        parser.add_argument(
-            "--wait", action="store_true", help=f"Wait until {until}, and show progress meanwhile."
-        )
-        parser.add_argument(
-            "--timeout",
-            type=arguments.seconds,
-            metavar="SECONDS",
-            help="With --wait: how long at most (default: as long as it takes).",
-        )
-        return parser
+        return Requests(self.conf, self.db)
 
-    def run(self, parsed_args: argparse.Namespace) -> int:
-        """See :class:`cliff.command.Command`."""
-        if parsed_args.timeout is not None and not parsed_args.wait:
-            self.refuse("argument --timeout: it goes with --wait")
-        return super().run(parsed_args)
-
-    @contextlib.contextmanager
-    def requests(self, parsed_args: argparse.Namespace) -> Iterator[tuple[Requests, Database]]:
-        """What asks, and the records."""
-        with self.configured(parsed_args) as (conf, database):
-            from ironic_virt.compute.api import Requests
-
-            yield Requests(conf, database), database
-
-    def follow(
-        self, requests: Requests, asked: Sequence[Request], parsed_args: argparse.Namespace
-    ) -> list[Instance]:
-        """With ``--wait``, wait until all that was asked for has ended, and tell what has failed.
+    def follow(self, requests: Sequence[Request], args: argparse.Namespace) -> list[Instance]:
+        """With ``--wait``, wait until all requests have ended, and log those that failed.
 
         :returns: the instances as they are then, one for each request.
         :raises RequestTimeout: it took too long.
         """
-        if not parsed_args.wait:
-            for host in requests.down(asked):
+        if not args.wait:
+            for host in self.requests.down(requests):
                 self.app.LOG.warning(_DOWN, host)
-            return [one.instance for one in asked]
-        outcomes = self._outcomes(requests, asked, parsed_args.timeout)
+            return [request.instance for request in requests]
+        outcomes = self._outcomes(requests, args.timeout)
         for outcome in outcomes:
             if outcome.error is not None:
                 self.fail(f"Server {outcome.instance.name}: {outcome.error}")
         return [outcome.instance for outcome in outcomes]
 
-    def _outcomes(
-        self, requests: Requests, asked: Sequence[Request], timeout: float | None
-    ) -> Sequence[Outcome]:
+    def _outcomes(self, requests: Sequence[Request], timeout: float | None) -> Sequence[Outcome]:
         if self.app.options.verbose_level == 0:
-            return requests.wait(asked, timeout=timeout)
+            return self.requests.wait(requests, timeout=timeout)
         stream = self.app.stderr
         display = progress.Display(stream, pictures=progress.takes_pictures(stream, os.environ))
-        for host in requests.down(asked):
+        for host in self.requests.down(requests):
             display.note(_DOWN % host)
-        what = asked[0].instance.name if len(asked) == 1 else f"{len(asked)} servers"
-        name_of = functools.cache(lambda node: node and requests.node_name(node))
-        names = {
-            one.instance.uuid: (one.instance.name, name_of(one.instance.node) or "")
-            for one in asked
-        }
+        servers = [request.instance for request in requests]
+        subject = servers[0].name if len(servers) == 1 else f"{len(servers)} servers"
+        name_of = functools.cache(lambda node: node and self.requests.node_name(node))
+        names = {server.uuid: (server.name, name_of(server.node) or "") for server in servers}
+
+        def changed(server: Instance) -> None:
+            if server.task_state is not None:
+                step, detail = server.progress_step or "waiting", server.progress_detail or ""
+                tracks.report(server.uuid, step, detail, where=name_of(server.node))
+
+        def ended(outcome: Outcome) -> None:
+            if outcome.error is None:
+                tracks.finish(outcome.instance.uuid, outcome.instance.vm_state)
+            else:
+                tracks.fail(outcome.instance.uuid, outcome.error)
+
         try:
-            with display.watch(f"{BY_NAME[self.verb].doing} {what}", names) as tracks:
-
-                def told(instance: Instance) -> None:
-                    if instance.task_state is not None:
-                        step, detail = (
-                            instance.progress_step or "waiting",
-                            instance.progress_detail,
-                        )
-                        tracks.report(
-                            instance.uuid, step, detail or "", where=name_of(instance.node)
-                        )
-
-                def ended(outcome: Outcome) -> None:
-                    if outcome.error is None:
-                        tracks.finish(outcome.instance.uuid, outcome.instance.vm_state)
-                    else:
-                        tracks.fail(outcome.instance.uuid, outcome.error)
-
-                return requests.wait(asked, told, ended, timeout=timeout)
+            with display.watch(f"{BY_NAME[self.verb].doing} {subject}", names) as tracks:
+                return self.requests.wait(requests, changed, ended, timeout=timeout)
         except KeyboardInterrupt:
-            display.note("Not waiting any longer; what was asked for still holds")
+            display.note(
+                "Stopped waiting; the request continues. 'ironic-virt server show' follows it"
+            )
             raise
+
+
+class _Ask(Asking, Each):
+    """A command that sends a request for each of several servers, as far as possible."""
+
+    def act(self, args: argparse.Namespace) -> None:
+        self.verb = getattr(args, "verb", None) or self.verb
+        self.more = {"hard": True} if getattr(args, "hard", False) else {}
+        self.asked: list[Request] = []
+        super().act(args)
+        if self.asked:
+            self.follow(self.asked, args)
+
+    def do(self, name: str) -> None:
+        self.asked.append(self.requests.ask(self.verb, name, **self.more))
+
+
+class AskOne(Asking, output.ShowOne):
+    """A command that sends a request for a server, and shows the server."""
+
+    columns = server_view.SHOW_COLUMNS
+    takes: Sequence[Row] = (SERVER,)
+
+    def values(self, args: argparse.Namespace) -> dict[str, Any]:
+        """The verb's arguments."""
+        return {}
+
+    def act(self, args: argparse.Namespace) -> Any:
+        request = self.requests.ask(self.verb, args.server, **self.values(args))
+        (server,) = self.follow([request], args)
+        return server
+
+
+def ask(verb: str, text: str, *takes: Row) -> type[_Ask]:
+    """Make the command of a verb for one server or several."""
+    servers = argument("names <server>", "Name or ID of a server; may be repeated.", nargs="+")
+    return row(_Ask, text, servers, *takes, *waiting(verb), verb=verb)
+
+
+def ask_one(verb: str, text: str, *takes: Row, **members: Any) -> type[AskOne]:
+    """Make the command of a verb for one server.
+
+    :param members: ``values``, if the verb takes any, and ``examples``.
+    """
+    return row(AskOne, text, *takes, *waiting(verb), verb=verb, **members)

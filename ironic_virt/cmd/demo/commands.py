@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Typing commands: each is shown, and run as a process of its own, as a user's shell does.
+"""Typing commands: each is shown, and run as a separate process, as a user's shell does.
 
-Most of what a command takes are its imports.  So one process imports what commands need, and
+A command spends most of its time on imports.  So one process imports what commands need, and
 each command is forked from it (``forkserver`` of :mod:`multiprocessing`).
 """
 
@@ -26,12 +26,8 @@ PROGRAM = "ironic-virt"
 _MODULE = "ironic_virt.cmd.shell"
 # Not that module itself: multiprocessing runs the one that the demo was started with again.
 _PRELOADED = [
-    "cliff.app",
-    "ironic_virt.cmd.configured",
-    "ironic_virt.compute.db",
-    "ironic_virt.cmd.progress",
-    "ironic_virt.compute.api",
-    "ironic_virt.conf.database",
+    *("cliff.app", "ironic_virt.cmd.configured", "ironic_virt.compute.db"),
+    *("ironic_virt.cmd.progress", "ironic_virt.compute.api", "ironic_virt.conf.database"),
 ]
 _CONTEXT = multiprocessing.get_context("forkserver")
 _LOOK_SECONDS = 0.05
@@ -76,15 +72,13 @@ class Commands:
                 process.join(_GRACE_SECONDS)
                 process.kill()
             raise
-        if process.exitcode:
+        if code := process.exitcode:
             words = " ".join(argv[:2])
-            raise DemoFailed(
-                f"'{PROGRAM} {words}' failed with exit code {process.exitcode}; see above"
-            )
+            raise DemoFailed(f"'{PROGRAM} {words}' failed with exit code {code}; see above")
 
 
 def _be_command(argv: Sequence[str]) -> NoReturn:
-    """Run in the process of its own."""
+    """Run a command in the forked process."""
     # A Ctrl-C is for the demo alone, which then ends this.
     os.setsid()
     os.dup2(1, 2)

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""One run of the demo, from nothing to nothing: Ironic, ini file, compute service, journey.
+"""One run of the demo: Ironic, ini file, compute service, journey, cleanup.
 
-Whatever it takes is given back when it ends.  Ctrl-C, SIGTERM and SIGHUP are exceptions in the
-main thread.  One that comes while a run cleans up ends it at once: what it has started sees
-that the process is gone, and ends too.
+Everything is removed when it ends.  Ctrl-C, SIGTERM and SIGHUP are exceptions in the
+main thread.  A signal during the cleanup ends the process at once; the processes that it
+has started notice that, and end too.
 """
 
 from __future__ import annotations
 
+import argparse
 import contextlib
-import dataclasses
 import os
 import signal
 import sys
@@ -20,25 +20,25 @@ from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from ironic_virt import conf as options
+from ironic_virt import exceptions
 from ironic_virt.baremetal.client import IronicClient
-from ironic_virt.cmd.demo import IRONIC, SCHEDULER, servers
+from ironic_virt.cmd.configured import ENVIRONMENT
 from ironic_virt.cmd.demo.commands import Commands, DemoFailed
-from ironic_virt.cmd.demo.journey import Journey, free_places
+from ironic_virt.cmd.demo.journey import RESOURCE_CLASS, Journey, free_places
 from ironic_virt.cmd.progress import Display, takes_pictures
 from ironic_virt.compute.db import Database
 from ironic_virt.conf import database as records_options
 
-ENVIRONMENT = "IRONIC_VIRT_CONFIG_FILE"
 HOST = "demo"
 CONFIG = """\
 [DEFAULT]
 compute_driver = ironic
 host = {host}
 state_path = {directory}
-# Whatever goes on is of no use to anybody once the demo ends.
+# When the demo ends, don't wait for tasks.
 graceful_shutdown_timeout = 0
 
 [compute]
@@ -55,47 +55,73 @@ api_max_retries = 10
 api_retry_interval = 1
 """
 _UP_SECONDS = 300.0
-Start = Callable[[int, float, Display], contextlib.AbstractContextManager[servers.Server]]
 _LOOK_SECONDS = 0.1
+# What other transitions of the fake Ironic take, as a share of a deployment.
+_SHARES = {"deploy": 1.0, "undeploy": 0.3, "clean": 0.4, "power": 0.2}
+_SPREAD = 0.25
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Settings:
-    """What was asked for.
+class Server(NamedTuple):
+    """An Ironic that runs.
 
-    :ivar nodes: how many nodes the Ironic gets.
-    :ivar instances: how many are deployed at once; not more than ``nodes``.
-    :ivar deploy_time: seconds, about, that a deployment takes.
-    :ivar node_selection: who picks the nodes, as ``[ironic] node_selection`` says it.
-    :ivar verbose: show the compute service's log on standard error, and no live picture.
+    :ivar name: for messages.
     """
 
-    nodes: int = 5
-    instances: int = 3
-    deploy_time: float = 2.0
-    node_selection: str = SCHEDULER
-    verbose: bool = False
+    name: str
+    url: str
 
 
-def run(settings: Settings, start: Start | None = None, ironic: str = "the fake Ironic") -> None:
+@contextlib.contextmanager
+def fake(nodes: int, deploy_time: float, _display: Display) -> Iterator[Server]:
+    """A fake Ironic, served over HTTP by threads of this process.
+
+    :param nodes: how many nodes it has, each with one port.
+    :param deploy_time: seconds, about, that a deployment takes.
+    :raises ExtrasMissing: a package that it needs isn't installed.
+    """
+    try:
+        from ironic_virt.testing import fake_ironic
+    except ModuleNotFoundError as error:
+        raise exceptions.ExtrasMissing(error.name, "demo") from error
+    means = {name: deploy_time * share for name, share in _SHARES.items()}
+    spans = {name: (mean * (1 - _SPREAD), mean * (1 + _SPREAD)) for name, mean in means.items()}
+    server = fake_ironic.FakeIronicServer(
+        durations=fake_ironic.Durations(**spans),
+        # As real hardware does: more states to show.
+        wait_states=True,
+        power_follows_deploy=True,
+    )
+    server.fake.add_nodes(nodes, resource_class=RESOURCE_CLASS)
+    with server:
+        yield Server("the fake Ironic", server.url)
+
+
+Start = Callable[[int, float, Display], contextlib.AbstractContextManager[Server]]
+
+
+def run(
+    args: argparse.Namespace, start: Start | None = None, ironic: str = "the fake Ironic"
+) -> None:
     """Run the demo.  In the main thread only: it handles signals.
 
-    :param start: starts an Ironic, given how many nodes it has, how long a deployment takes, and
-        where to tell of it; ``None``: the fake one.
-    :param ironic: what to call that.
+    :param args: those of the command; ``verbose``: show the compute service's log on standard
+        error, and no live picture.
+    :param start: starts an Ironic, given its number of nodes, the seconds of a deployment, and
+        the display; ``None``: the fake one.
+    :param ironic: its name in the title.
     :raises IronicVirtError: something failed; all is cleaned up by then.
     :raises SystemExit: SIGTERM or SIGHUP ended it, with 128 and the signal's number.
     """
-    if settings.verbose:
+    if args.verbose:
         # Log lines would go through the picture.
         os.environ["NO_COLOR"] = "1"
     display = Display(sys.stdout, pictures=takes_pictures(sys.stdout, os.environ))
     version = metadata.version("ironic-virt")
     display.title(f"ironic-virt {version}: servers on bare metal, on {ironic}")
     began = time.monotonic()
-    with _signals(), contextlib.ExitStack() as stack:
+    with _handle_signals(), contextlib.ExitStack() as stack:
         try:
-            _go(settings, start or servers.fake, display, stack)
+            _run_journey(args, start or fake, display, stack)
         except (KeyboardInterrupt, SystemExit):
             display.note("Interrupted: cleaning up. Interrupt again to leave at once.")
             raise
@@ -105,22 +131,19 @@ def run(settings: Settings, start: Start | None = None, ironic: str = "the fake 
     )
 
 
-def _go(settings: Settings, start: Start, display: Display, stack: contextlib.ExitStack) -> None:
+def _run_journey(
+    args: argparse.Namespace, start: Start, display: Display, stack: contextlib.ExitStack
+) -> None:
     began = time.monotonic()
     directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ironic-virt-demo-")))
     config = directory / "ironic-virt.conf"
     os.environ[ENVIRONMENT] = str(config)
-    # While Ironic and the service start.
+    # It imports what commands need while Ironic and the service start.
     commands = Commands(display)
-    nodes, deploy_time = settings.nodes, settings.deploy_time
-    server = stack.enter_context(start(nodes, deploy_time, display))
+    nodes, selection = args.nodes, args.node_selection
+    server = stack.enter_context(start(nodes, args.deploy_time, display))
     config.write_text(
-        CONFIG.format(
-            host=HOST,
-            directory=directory,
-            url=server.url,
-            node_selection=settings.node_selection,
-        )
+        CONFIG.format(host=HOST, directory=directory, url=server.url, node_selection=selection)
     )
     ironic = IronicClient.from_conf(options.load([str(config)]))
     display.done(
@@ -133,7 +156,7 @@ def _go(settings: Settings, start: Start, display: Display, stack: contextlib.Ex
     stack.callback(database.close)
     database.open()
     display.command(f"ironic-virt-compute --config-file {config} &")
-    commands.meanwhile = check = stack.enter_context(_service(config, settings.verbose))
+    commands.meanwhile = check = stack.enter_context(_start_service(config, args.verbose))
     while HOST not in database.services.up() or free_places(database) < nodes:
         check()
         if time.monotonic() - began > _UP_SECONDS:
@@ -141,16 +164,15 @@ def _go(settings: Settings, start: Start, display: Display, stack: contextlib.Ex
         time.sleep(_LOOK_SECONDS)
     display.done(f"Compute service {HOST} is up and has {nodes} nodes", time.monotonic() - began)
     display.command(f"export {ENVIRONMENT}={config}")
-    pooled = settings.node_selection == IRONIC
-    Journey(commands, database, ironic, display, pooled=pooled).go(settings.instances)
+    Journey(commands, database, ironic, display, pooled=selection == "ironic").go(args.servers)
 
 
 @contextlib.contextmanager
-def _service(config: Path, verbose: bool) -> Iterator[Callable[[], None]]:
+def _start_service(config: Path, verbose: bool) -> Iterator[Callable[[], None]]:
     """A real ``ironic-virt-compute``; it can't outlive this process.
 
     :param verbose: its log goes to standard error.
-    :returns: what sees that it still runs, and raises :class:`DemoFailed` if it does not.
+    :returns: a check that raises :class:`DemoFailed` if it has ended.
     """
     from ironic_virt.testing.server_process import ServerProcess
 
@@ -176,7 +198,7 @@ def _service(config: Path, verbose: bool) -> Iterator[Callable[[], None]]:
 
 
 @contextlib.contextmanager
-def _signals() -> Iterator[None]:
+def _handle_signals() -> Iterator[None]:
     """Let SIGTERM and SIGHUP end the process as Ctrl-C does, by an exception."""
 
     def end(signum: int, frame: FrameType | None) -> NoReturn:
@@ -184,7 +206,7 @@ def _signals() -> Iterator[None]:
 
     before = {}
     for signum in (signal.SIGTERM, signal.SIGHUP):
-        # Whoever ignores SIGHUP (nohup) wants us to outlive the terminal.
+        # Under nohup, SIGHUP is ignored, and the demo outlives the terminal.
         if signal.getsignal(signum) is not signal.SIG_IGN:
             before[signum] = signal.signal(signum, end)
     try:
