@@ -3,16 +3,15 @@
 """The record of this nova-compute among Nova's services, when it has a standby.
 
 Nova reads it before it starts the driver, so before a standby has waited.  And each process of
-a host name counts its own reports in the record, by which the holder of the lease sees that
-another process reports too, which knows nothing of the lease.
+a host name counts its own reports in the record.  So the holder of the lease notices another
+process that reports but knows nothing of the lease.
 
 Replaces a method of Nova's compute manager and one of the record, on these two objects, and
-one of oslo.messaging's RPC servers.
+one of oslo.messaging's listeners.
 """
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable
 from typing import Any
@@ -21,9 +20,9 @@ from nova import context as nova_context
 from nova import objects
 from nova.objects import service as nova_service
 from oslo_log import log as logging
-from oslo_messaging.rpc.server import RPCServer
+from oslo_messaging._drivers.amqpdriver import RpcAMQPListener
 
-from ironic_virt import exceptions, logs
+from ironic_virt import logs
 from ironic_virt.standby import Lease
 
 LOG = logging.getLogger(__name__)
@@ -32,22 +31,19 @@ _STEP = 2
 """Of our reports; others count by one.  Two that counted alike would not see each other."""
 
 
-def guard_messages(host: str, lease: Lease) -> None:
-    """Have messages for a host name left in their queue by a process that has lost its lease.
+def guard_messages(lease: Lease) -> None:
+    """Have requests left in their queue by a process that has lost its lease.
 
-    A server acknowledges a message before it is carried out.  A process that goes on after it
-    was stopped would do that with all it has got, and then end.
+    A listener acknowledges a message when it reads it.  A process that goes on after it was
+    stopped would do that with all that has come meanwhile, and then end.
     """
-    process = RPCServer._process_incoming
+    receive = RpcAMQPListener.__call__
 
-    def guarded(server: Any, incoming: Any) -> Any:
-        if server._target.server == host:
-            # One that was given back is in order: the server is being stopped.
-            with contextlib.suppress(exceptions.LeaseLost):
-                lease.may_change()
-        return process(server, incoming)
+    def guarded(listener: Any, message: Any) -> None:
+        lease.may_begin()
+        receive(listener, message)
 
-    RPCServer._process_incoming = guarded
+    RpcAMQPListener.__call__ = guarded
 
 
 class ServiceRecord:
@@ -80,7 +76,7 @@ class ServiceRecord:
             return
         if self._lease.was_standby:
             self._write_version()
-        guard_messages(self._host, self._lease)
+        guard_messages(self._lease)
         start = manager.pre_start_hook
 
         def pre_start_hook(*args: Any) -> Any:
@@ -104,10 +100,10 @@ class ServiceRecord:
                 record.version = nova_service.SERVICE_VERSION
                 record.save()
         except Exception as exc:
-            LOG.warning("[nova-not-asked] The version in the record is not known: %s", exc)
+            LOG.warning("[nova-not-asked] Can't read the version in the record: %s", exc)
 
     def watch(self, record: Any) -> None:
-        """Compare a record with the last report at each of our own."""
+        """Compare the record with our last report each time that we report."""
         save = record.save
         reported: int | None = None
 

@@ -5,9 +5,9 @@
 Loaded only if ``[ironic] standby_backend_url`` is set.
 """
 
-from ironic_virt.standby.backend import Look, ToozLock, age, from_conf, look
+from ironic_virt.standby.backend import ToozLock, look_at_lease
 from ironic_virt.standby.lease import Lease
-from ironic_virt.standby.note import Note
-from ironic_virt.standby.timing import Timing
+from ironic_virt.standby.note import Look, Note
+from ironic_virt.standby.timing import Timing, boottime
 
-__all__ = ["Lease", "Look", "Note", "Timing", "ToozLock", "age", "from_conf", "look"]
+__all__ = ["Lease", "Look", "Note", "Timing", "ToozLock", "boottime", "look_at_lease"]

@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What a process says of itself beside the lease, for people and for the other processes."""
+"""What processes say of themselves next to the lease, and what a backend says of all of them."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
-import json
 import os
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib import metadata
-from typing import Any
+from typing import NamedTuple
+
+import msgspec
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -22,6 +24,7 @@ class Note:
     :ivar machine: where it runs, which is not the host name of the service.
     :ivar since: when it became what it is, in UTC.
     :ivar foreign_reports: see :attr:`.Lease.foreign_reports`.
+    :ivar lacks: what its work needs and it does not reach; ``None``: it does not look.
     """
 
     active: bool
@@ -30,40 +33,62 @@ class Note:
     since: str
     version: str
     foreign_reports: int = 0
+    lacks: str | None = None
 
     @classmethod
     def of_this_process(cls, *, active: bool) -> Note:
         """That of this process, which has just become what it is."""
-        now = datetime.datetime.now(datetime.UTC)
-        return cls(
-            active,
-            socket.gethostname(),
-            os.getpid(),
-            f"{now:%Y-%m-%d %H:%M:%S}",
-            metadata.version("ironic-virt"),
-        )
+        since = f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M:%S}"
+        version = metadata.version("ironic-virt")
+        return cls(active, socket.gethostname(), os.getpid(), since, version)
+
+    @property
+    def could_serve(self) -> bool:
+        """Whether it waits and reaches all that it needs."""
+        return not self.active and self.lacks == ""
 
     def __str__(self) -> str:
+        lacks = f", without {self.lacks}" if self.lacks else ""
         return (
-            f"process {self.pid} on {self.machine}, version {self.version}, since {self.since} UTC"
+            f"process {self.pid} on {self.machine}, version {self.version}, "
+            f"since {self.since} UTC{lacks}"
         )
 
-    def dump(self) -> str:
-        """It as text for a backend."""
-        return json.dumps(dataclasses.asdict(self))
 
-
-def load(texts: Iterable[bytes | str]) -> list[Note]:
+def load_notes(texts: Iterable[bytes | str]) -> list[Note]:
     """Notes from a backend; those that can't be read are left out.
 
     :returns: those of active processes first, the newest of them before all.
     """
-    names = {field.name for field in dataclasses.fields(Note)}
     notes = []
     for text in texts:
-        try:
-            fields: dict[str, Any] = json.loads(text)
-            notes.append(Note(**{name: fields[name] for name in names & fields.keys()}))
-        except (ValueError, TypeError, AttributeError):
-            continue
+        with contextlib.suppress(msgspec.MsgspecError, ValueError):
+            notes.append(msgspec.json.decode(text, type=Note))
     return sorted(notes, key=lambda note: (note.active, note.since), reverse=True)
+
+
+class Look(NamedTuple):
+    """What a backend says of a host name.
+
+    :ivar age: seconds since the lease was renewed; ``None``: no process is active.
+    :ivar notes: those of its processes, the active one first.  One that has ended is in them for
+        some seconds more, and one of an older release is not.
+    :ivar untold: why nothing is known; empty: it is known.
+    """
+
+    age: float | None = None
+    notes: Sequence[Note] = ()
+    untold: str = ""
+
+    @property
+    def foreign_reports(self) -> int:
+        """How often the active process has seen one without the lease."""
+        return max((note.foreign_reports for note in self.notes if note.active), default=0)
+
+    def __str__(self) -> str:
+        holder = next((str(note) for note in self.notes if note.active), "a process")
+        waiting = sum(not note.active for note in self.notes)
+        return (
+            f"{holder} is active; it renewed its lease {self.age or 0:.0f} s ago, "
+            f"and {waiting} {'waits' if waiting == 1 else 'wait'}"
+        )

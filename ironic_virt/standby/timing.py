@@ -6,38 +6,38 @@ A process may send changes for ``valid`` seconds after it *began* the last renew
 succeeded, while the lock in the backend lives for ``lock`` seconds after that.  The margin
 between the two is for changes that are on their way.
 
-The next holder of a lock in etcd or Redis waits (``settle``) before it sends anything, for two
-reasons.  For the same time to take over, the lock lives half as long.
-
-* A request that has left in time may arrive late, when a proxy or a listener has kept it.
-* Redis may lose a lock: it restarts without it, or a replica takes over that has not got it
-  yet.  The former holder then learns of it only with its next renewal.  etcd loses none.
-* A primary of Redis that has lost its replicas goes on renewing locks for
-  ``min-replicas-max-lag``, while a replica that has become the primary gives them to others.
-
-Pure.
+The next holder of a lock in etcd or Redis waits (``settle``) before it sends anything: a request
+that has left in time may arrive late, and Redis may lose a lock, which the holder notices only
+at its next renewal.  A primary of Redis that has lost its replicas goes on renewing locks for
+``min-replicas-max-lag``, while a replica that has become the primary gives them to others.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
+import sys
+import threading
+import time
+from typing import Any
 
-LEAST_TTL = 5
-"""Seconds; below it a margin would be shorter than a request."""
 
-_OF_ONE_HOST = frozenset({"file"})
+def boottime() -> float:
+    """Seconds since the host was booted; a process that is stopped loses none."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def native_threading() -> Any:
+    """Python's own threading, also where eventlet has replaced it."""
+    patcher = sys.modules.get("eventlet.patcher")
+    if patcher is None or not patcher.is_monkey_patched("thread"):
+        return threading
+    return patcher.original("threading")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Timing:
-    """All in seconds.
-
-    :ivar lock: how long the lock lives in the backend without being renewed.
-    :ivar valid: how long changes may be sent after a renewal was begun.
-    :ivar settle: how long a new holder waits.
-    :ivar renew: between two renewals.
-    """
+    """All in seconds; ``renew`` is the time between two renewals."""
 
     lock: int
     valid: float
@@ -66,7 +66,7 @@ class Timing:
         :param ttl: seconds from the end of a process until another one may take over.
         """
         tenth = ttl / 10
-        settles = scheme not in _OF_ONE_HOST
+        settles = scheme != "file"
         lock = math.ceil(ttl / 2) if settles else ttl
         settle = float(lock) if settles else 0.0
         return cls(lock=lock, valid=lock - tenth, settle=settle, renew=tenth)
