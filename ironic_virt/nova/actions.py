@@ -8,6 +8,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from nova import exception
 from nova.compute import power_state, task_states, vm_states
 from nova.console import type as console_type
 from nova.objects import external_event
@@ -55,6 +56,18 @@ class Actions:
         with self._acting(Doing.UNRESCUE, instance):
             self._driver.unrescue(instance)
 
+    def check_can_live_migrate_destination(
+        self,
+        context: Any,
+        instance: Any,
+        src_compute_info: Any,
+        dst_compute_info: Any,
+        block_migration: bool = False,
+        disk_over_commit: bool = False,
+    ) -> None:
+        """Refuse, by a kind that leaves the server as it is and has Nova ask no other host."""
+        raise exception.HypervisorUnavailable("servers on bare metal can't be migrated live")
+
     # -- consoles -------------------------------------------------------------
 
     def get_serial_console(self, context: Any, instance: Any) -> Any:
@@ -63,8 +76,8 @@ class Actions:
         :raises ConsoleTypeUnavailable: there is none.
         """
         with translated(Doing.SERIAL_CONSOLE, instance):
-            found = self._driver.get_serial_console(instance)
-        return console_type.ConsoleSerial(found.host, found.port, found.path)
+            console = self._driver.get_serial_console(instance)
+        return console_type.ConsoleSerial(console.host, console.port, console.path)
 
     def get_vnc_console(self, context: Any, instance: Any) -> Any:
         """Where ``nova-novncproxy`` finds the VNC server.
@@ -72,8 +85,8 @@ class Actions:
         :raises ConsoleTypeUnavailable: there is none.
         """
         with translated(Doing.VNC_CONSOLE, instance):
-            found = self._driver.get_vnc_console(instance)
-        return console_type.ConsoleVNC(found.host, found.port, found.path)
+            console = self._driver.get_vnc_console(instance)
+        return console_type.ConsoleVNC(console.host, console.port, console.path)
 
     # -- power ----------------------------------------------------------------
 
@@ -95,9 +108,9 @@ class Actions:
     def power_off(self, instance: Any, timeout: int = 0, retry_interval: int = 0) -> None:
         """Power off, softly first if there is a timeout; Ironic itself watches that.
 
-        Nova does it before a rescue, too, for which Ironic itself sees to the power; so
-        then a node that is never powered off is no failure.  It also does it before it makes
-        an image of the disk of a server that is shelved, which nobody can.
+        Nova also calls it before a rescue.  Ironic itself handles the power then, so a node that
+        is never powered off is not a failure.  Nova calls it, too, before it would make an image
+        of a shelved server's disk, which bare metal can't do.
 
         :raises InstancePowerOffFailure: among others because a server with a disk is shelved;
             the node stays as it is.
@@ -108,7 +121,7 @@ class Actions:
             ):
                 raise exceptions.OperationNotSupported(
                     "shelving a server whose root is the node's disk",
-                    "no image can be made of it. The server stays as it is",
+                    "no image can be made of that disk. The server stays as it is",
                 )
             try:
                 self._driver.power_off(instance, timeout)
@@ -148,7 +161,7 @@ class Actions:
     def get_instance_diagnostics(self, instance: Any) -> Any:
         """What Ironic knows of the server and its hardware; it sees no counters of use."""
         with translated(Doing.LOOK, instance):
-            return values.diagnostics(self._driver.get_instance_diagnostics(instance))
+            return values.diagnostics_of(self._driver.get_instance_diagnostics(instance))
 
     def trigger_crash_dump(self, instance: Any) -> None:
         """Send the node an NMI."""

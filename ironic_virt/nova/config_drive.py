@@ -36,12 +36,12 @@ _LATEST = "/openstack/latest/"
 _ISO = "iso9660"
 
 
-def is_wanted(instance: Any) -> bool:
+def is_requested(instance: Any) -> bool:
     """Whether server, image or ``[DEFAULT] force_config_drive`` ask for one."""
     return bool(configdrive.required_by(instance))
 
 
-def build(
+def build_config_drive(
     conf: cfg.ConfigOpts,
     instance: Any,
     network_info: Any,
@@ -104,10 +104,10 @@ def _why_no_json(conf: cfg.ConfigOpts, instance: Any, metadata: Any) -> str | No
 def _document(metadata: Any, name: str) -> dict[str, Any]:
     """One of Nova's documents; empty if there is none."""
     try:
-        found: dict[str, Any] = json.loads(metadata.lookup(_LATEST + name))
+        document: dict[str, Any] = json.loads(metadata.lookup(_LATEST + name))
     except instance_metadata.InvalidMetadataPath:
         return {}
-    return found
+    return document
 
 
 def _image(
@@ -120,7 +120,7 @@ def _image(
     files = dict(_files(metadata, given, wanted))
     if conf.config_drive_format == _ISO:
         # Nova would run ``[DEFAULT] mkisofs_cmd``, which may not be installed.
-        return iso_image.build(
+        return iso_image.pack_image(
             {
                 path: content.encode() if isinstance(content, str) else content
                 for path, content in files.items()

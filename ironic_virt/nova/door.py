@@ -2,9 +2,9 @@
 
 """What nova-compute imports: ``[DEFAULT] compute_driver = ironic_virt.IronicDriver``.
 
-Nova loads its driver from ``nova.virt``.  ``ironic_virt_nova.pth``, which is installed beside
-the packages, adds a finder that answers to the name ``nova.virt.ironic_virt`` alone, with this
-module, wherever Nova lies; it comes last, so a package of Nova's own with that name goes before.
+Nova loads its driver from ``nova.virt``.  ``ironic_virt_nova.pth``, which is installed next to
+the packages, adds a finder that serves this module under the name ``nova.virt.ironic_virt``,
+wherever Nova is installed.  It comes last, so a package of that name in Nova would win.
 """
 
 from ironic_virt.nova.driver import IronicDriver

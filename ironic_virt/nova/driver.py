@@ -17,7 +17,7 @@ import copy
 import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
-from typing import Any
+from typing import Any, ClassVar
 
 import nova.conf
 from nova import exception
@@ -26,7 +26,7 @@ from nova.virt import driver as nova_driver
 from oslo_log import log as logging
 
 from ironic_virt import driver, exceptions, logs, virt
-from ironic_virt.nova import capabilities, options, release, tracker, values
+from ironic_virt.nova import options, tracker, values
 from ironic_virt.nova.actions import Actions
 from ironic_virt.nova.errors import Doing, NotDeployed, translated
 from ironic_virt.nova.metrics import Offered
@@ -54,7 +54,16 @@ class IronicDriver(Actions, Networks, Restarts, Volumes, nova_driver.ComputeDriv
     :raises InvalidConfiguration: an ``[ironic]`` option can't be used.
     """
 
-    capabilities = capabilities.CAPABILITIES
+    # Ironic gets the image from Glance by itself, in these formats.  What is not named here is
+    # ``False`` in Nova, whose scheduler then sends no request for it.
+    capabilities: ClassVar[dict[str, bool]] = {
+        **nova_driver.ComputeDriver.capabilities,
+        "supports_attach_interface": True,
+        "supports_stateless_firmware": False,
+        "supports_image_type_ami": True,
+        "supports_image_type_qcow2": True,
+        "supports_image_type_raw": True,
+    }
 
     def __init__(
         self,
@@ -64,24 +73,25 @@ class IronicDriver(Actions, Networks, Restarts, Volumes, nova_driver.ComputeDriv
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(virtapi)
-        logs.tell_errors_once()
+        logs.log_errors_once()
         conf = nova.conf.CONF
         options.register_opts(conf)
         self._records = NovaVirtAPI(conf, virtapi)
         with translated(Doing.START):
-            release.check()
-            options.settle(conf)
+            options.check_release()
+            options.check_options(conf)
             self._metrics = Offered(conf)
-            self._records.metrics = self._metrics.told
+            self._records.metrics = self._metrics.collector
             self._driver = driver.IronicDriver(conf, self._records)
-        self._records.groups_checked = options.take_over_group_check(nova_driver.CONF)
+        if conf.ironic.failure_domain is not None:
+            self._records.groups_checked = options.take_over_group_check(nova_driver.CONF)
         # Nova 2024.1 asks whether this host is a new one before it calls init_host.
         self._starting = self._answered = True
         self._clock = clock
         self._read_at: dict[str, float] = {}
         self._resources = Reports(self._driver.node_version, self._resource)
         self._offers = Reports(self._driver.node_version, self._offer)
-        self._zones = Zones(lambda: self._records.host, self._driver.record_uuid)
+        self._zones = Zones()
         LOG.info("Loaded the driver of ironic_virt %s", metadata.version("ironic-virt"))
 
     # -- the service's life ---------------------------------------------------
@@ -112,11 +122,15 @@ class IronicDriver(Actions, Networks, Restarts, Volumes, nova_driver.ComputeDriv
 
             record = ServiceRecord(host, self._driver.lease, self._driver.conf.service_down_time)
             record.take_over(self._records.manager)
-        tracker.install(
+        tracker.install_passes(
             self._records.manager,
             self._driver.conf,
-            lambda name: (self._offers.of(name), self._reported(name), self._zones.state(name)),
-            self._metrics.told,
+            lambda name: (
+                self._offers.of(name),
+                self._resources.of(name),
+                self._zones.state(name),
+            ),
+            self._metrics.collector,
         )
 
     def cleanup_host(self, host: str) -> None:
@@ -126,8 +140,7 @@ class IronicDriver(Actions, Networks, Restarts, Volumes, nova_driver.ComputeDriv
         One that failed now would put its server into ERROR, or tear its node down.  As it is
         it ends by itself, or with the process; Nova sees to the server at the next start.
         """
-        if self._driver.lease is not None:
-            self._driver.lease.hand_over()
+        self._driver.let_go()
         self._metrics.end()
 
     # -- nodes ----------------------------------------------------------------
@@ -151,11 +164,11 @@ class IronicDriver(Actions, Networks, Restarts, Volumes, nova_driver.ComputeDriv
             nodes = self._driver.get_available_nodes(refresh)
         self._resources.forget_others(nodes)
         self._offers.forget_others(nodes)
-        self._zones.read(nodes)
+        self._zones.read(self._records.host)
         return nodes
 
     def get_nodenames_by_uuid(self, refresh: bool = False) -> dict[str, str]:
-        """The same as a mapping: name by uuid, which are alike but for a pool."""
+        """The names of this host's nodes and pools by uuid; a node's name is its uuid."""
         self._check_answered(self._starting)
         with translated(Doing.LIST):
             names = self._driver.get_available_nodes(refresh)
@@ -178,7 +191,7 @@ class IronicDriver(Actions, Networks, Restarts, Volumes, nova_driver.ComputeDriv
             return self._driver.node_is_available(nodename)
 
     def is_node_deleted(self, nodename: str) -> bool:
-        """Whether Ironic itself says that it has no such node; any doubt is ``False``."""
+        """Whether Ironic itself says that it has no such node; ``False`` if in doubt."""
         return self._driver.is_node_deleted(nodename)
 
     def get_available_resource(self, nodename: str) -> Any:
@@ -188,20 +201,16 @@ class IronicDriver(Actions, Networks, Restarts, Volumes, nova_driver.ComputeDriv
         """
         if self._records.was_moved_away(nodename) and not self._driver.rebalances_nodes():
             LOG.info(
-                "The record of node %s was moved to another host. It is left to that one from now",
+                "The record of node %s was moved to another host, which manages it from now on",
                 nodename,
             )
             raise exception.ComputeHostNotFound(host=nodename)
         # Nova adds to it, and to what is in it.
-        return copy.deepcopy(self._reported(nodename))
-
-    def _reported(self, nodename: str) -> Mapping[str, Any]:
-        resource, zones = self._resources.of(nodename), self._zones.stats(nodename)
-        return {**resource, "stats": {**resource["stats"], **zones}} if zones else resource
+        return copy.deepcopy(self._resources.of(nodename))
 
     def _resource(self, nodename: str) -> Mapping[str, Any]:
         with translated(Doing.NODE):
-            return values.resource(self._driver.get_available_resource(nodename))
+            return values.resource_of(self._driver.get_available_resource(nodename))
 
     def update_provider_tree(
         self, provider_tree: Any, nodename: str, allocations: Any = None
@@ -210,9 +219,9 @@ class IronicDriver(Actions, Networks, Restarts, Volumes, nova_driver.ComputeDriv
         values.update_provider_tree(provider_tree, nodename, self._offers.of(nodename))
         self._zones.update(provider_tree, nodename)
 
-    def _offer(self, nodename: str) -> values.Offer:
+    def _offer(self, nodename: str) -> values.ProviderOffer:
         with translated(Doing.NODE):
-            return values.offer(nodename, self._driver.get_inventory(nodename))
+            return values.offer_of(nodename, self._driver.get_inventory(nodename))
 
     # -- instances ------------------------------------------------------------
 
@@ -232,10 +241,10 @@ class IronicDriver(Actions, Networks, Restarts, Volumes, nova_driver.ComputeDriv
     def list_instance_uuids(self) -> list[str]:
         """The uuids of Nova's instances on this host's nodes, deleted ones too.
 
-        Nova tears down those that it has deleted (``running_deleted_instance_action``).  A
-        service that starts refuses to be new where there are any of its own, so then only
-        those are listed that the records give to this host.  A standby is not new, whatever
-        Nova had read of it before it became active.
+        Nova tears down those that it has deleted (``running_deleted_instance_action``).  A new
+        service refuses to start if it finds instances, so at the start only those are listed
+        that the records give to this host.  A standby lists none: it is not new, even if Nova
+        read its record before it became active.
         """
         if not self._starting:
             return list(self._known())
@@ -259,11 +268,11 @@ class IronicDriver(Actions, Networks, Restarts, Volumes, nova_driver.ComputeDriv
     def get_info(self, instance: Any, use_cache: bool = True) -> Any:
         """The power state; without a node it is ``NOSTATE``.
 
-        After each action Nova asks once more, and not from a cache.  The action has just
-        read the node itself, which is no older than an answer to another request.
+        After each action Nova asks again, and not from a cache.  The action has just read the
+        node, so that answer is used instead of another request.
 
-        A service that starts while Ironic is away is told what the records say: an error
-        would keep it from starting, and asking again would take its time for each server.
+        If Ironic is away when the service starts, the state comes from the records: an error
+        would keep the service from starting, and retries would take long for each server.
         """
         if self._starting and not self._answered:
             return values.recorded_info(instance)
@@ -314,7 +323,7 @@ class IronicDriver(Actions, Networks, Restarts, Volumes, nova_driver.ComputeDriv
                         values.Vifs(network_info),
                         injected_files,
                         admin_password,
-                        values.volumes(block_device_info),
+                        values.volumes_of(block_device_info),
                     )
                 )
                 if not power_on:
@@ -340,7 +349,7 @@ class IronicDriver(Actions, Networks, Restarts, Volumes, nova_driver.ComputeDriv
         """Tear the instance down; return when no node carries it any more."""
         self._read_at.pop(instance.uuid, None)
         with translated(Doing.DESTROY, instance):
-            self._driver.destroy(instance, has_volumes=bool(values.volumes(block_device_info)))
+            self._driver.destroy(instance, has_volumes=bool(values.volumes_of(block_device_info)))
 
     def rebuild(
         self,
@@ -380,7 +389,7 @@ class IronicDriver(Actions, Networks, Restarts, Volumes, nova_driver.ComputeDriv
                     values.Vifs(network_info),
                     injected_files,
                     admin_password,
-                    values.volumes(block_device_info),
+                    values.volumes_of(block_device_info),
                     request_id=getattr(context, "request_id", None),
                     preserve_ephemeral=preserve_ephemeral,
                 )

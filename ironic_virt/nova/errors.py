@@ -2,7 +2,7 @@
 
 """Our errors as Nova's: what nova-compute does next depends on the kind alone.
 
-One table.  Its rows are verdicts on what went wrong (:func:`verdict`), its columns
+One table.  Its rows are verdicts on what went wrong (:func:`verdict_on`), its columns
 what was being done; a field says which of Nova's errors is raised.  What they lead to:
 
 - a build is *rescheduled* to another node, or *aborted*: the server is in ERROR with
@@ -11,10 +11,10 @@ what was being done; a field says which of Nova's errors is raised.  What they l
   runs on the node may still run;
 - a server whose rebuild failed is in ERROR, but for one whose disk is as it was: that
   stays as it is, with a fault;
-- a server whose rescue or unrescue failed is in ERROR, whatever it runs: Nova knows no
-  other way;
+- a server whose rescue or unrescue failed is in ERROR, even if its system runs: Nova knows
+  no other way;
 - a failed power change or reboot leaves the server as it is, with a fault;
-- the user who asked for a console reads why there is none, and nothing else changes;
+- if there is no console, its user reads why, and nothing else changes;
 - nodes that could not be listed are listed again in the next period.
 
 Nova cuts a fault's text at 255 characters, so it starts with the reason.  The log has
@@ -75,8 +75,8 @@ class Verdict(enum.Enum):
     UNTOUCHED = "nothing was done, and the disk is as it was"
 
 
-def verdict(error: exceptions.IronicVirtError) -> Verdict:
-    """What an error of ours says about trying again."""
+def verdict_on(error: exceptions.IronicVirtError) -> Verdict:
+    """What one of our errors says about trying again."""
     match error:
         case exceptions.InstanceNotFound():
             return Verdict.ABSENT
@@ -125,17 +125,17 @@ _Make = Callable[[exceptions.IronicVirtError, Any], Any]
 
 
 def _abort(error: exceptions.IronicVirtError, instance: Any) -> Any:
-    return exception.BuildAbortException(instance_uuid=instance.uuid, reason=reason(error))
+    return exception.BuildAbortException(instance_uuid=instance.uuid, reason=reason_of(error))
 
 
 def _unacceptable(error: exceptions.IronicVirtError, instance: Any) -> Any:
     # Of the errors before the spawn, one of the few whose text reaches the fault.
-    return exception.InstanceUnacceptable(instance_id=instance.uuid, reason=reason(error))
+    return exception.InstanceUnacceptable(instance_id=instance.uuid, reason=reason_of(error))
 
 
 def _deleting(error: exceptions.IronicVirtError, instance: Any) -> Any:
     return exception.UnexpectedDeletingTaskStateError(
-        instance_uuid=instance.uuid, expected={"task_state": "spawning"}, actual=reason(error)
+        instance_uuid=instance.uuid, expected={"task_state": "spawning"}, actual=reason_of(error)
     )
 
 
@@ -149,22 +149,22 @@ def _no_host(error: exceptions.IronicVirtError, instance: Any) -> Any:
 
 def _roll_back(error: exceptions.IronicVirtError, instance: Any) -> Any:
     # Nova lets the server keep its state, and its user reads the error inside.
-    return exception.InstanceFaultRollback(NotRebuilt(reason=reason(error)))
+    return exception.InstanceFaultRollback(NotRebuilt(reason=reason_of(error)))
 
 
 def _no_console(kind: str) -> _Make:
-    # Not a kind of our own: Nova's API, on another host, would not know it.
+    # Only a kind that Nova has: its API, on another host, would not know a new one.
     return lambda error, instance: exception.ConsoleTypeUnavailable(
-        message=f"Unavailable console type {kind}: {reason(error)}", console_type=kind
+        message=f"Unavailable console type {kind}: {reason_of(error)}", console_type=kind
     )
 
 
 def _with_reason(kind: Callable[..., Exception]) -> _Make:
-    return lambda error, instance: kind(reason=reason(error))
+    return lambda error, instance: kind(reason=reason_of(error))
 
 
 def _with_message(kind: Callable[..., Exception]) -> _Make:
-    return lambda error, instance: kind(reason(error))
+    return lambda error, instance: kind(reason_of(error))
 
 
 _RESCHEDULE_AT_ONCE = _with_reason(exception.ComputeResourcesUnavailable)
@@ -172,50 +172,34 @@ _NOT_READY = _with_message(exception.VirtDriverNotReady)
 _FAILED = _with_message(exception.NovaException)
 
 _TABLE: dict[Verdict | None, dict[Doing, _Make]] = {
-    Verdict.ELSEWHERE: {
-        Doing.PREPARE: _RESCHEDULE_AT_ONCE,
-        Doing.NETWORKS: _RESCHEDULE_AT_ONCE,
-        Doing.SPAWN: _with_reason(NotDeployed),
-    },
     Verdict.POINTLESS: {
-        Doing.PREPARE: _unacceptable,
-        Doing.NETWORKS: _unacceptable,
+        **dict.fromkeys((Doing.PREPARE, Doing.NETWORKS), _unacceptable),
         Doing.SPAWN: _abort,
     },
-    Verdict.UNWANTED: {
-        Doing.PREPARE: _deleting,
-        Doing.SPAWN: _deleting,
-        Doing.REBUILD: _deleting,
-    },
+    Verdict.UNWANTED: dict.fromkeys((Doing.PREPARE, Doing.SPAWN, Doing.REBUILD), _deleting),
     Verdict.UNSUPPORTED: {
         Doing.PREPARE: _unacceptable,
         Doing.SPAWN: _abort,
         Doing.REBUILD: _roll_back,
     },
-    Verdict.ABSENT: {
-        Doing.LOOK: _absent,
-        Doing.REBOOT: _absent,
-        Doing.POWER_ON: _absent,
-        Doing.POWER_OFF: _absent,
-        Doing.ATTACH_INTERFACE: _absent,
-        Doing.DETACH_INTERFACE: _absent,
-        Doing.CRASH_DUMP: _absent,
-        Doing.SERIAL_CONSOLE: _absent,
-        Doing.VNC_CONSOLE: _absent,
-    },
+    Verdict.ABSENT: dict.fromkeys(
+        (
+            *(Doing.LOOK, Doing.REBOOT, Doing.POWER_ON, Doing.POWER_OFF, Doing.CRASH_DUMP),
+            *(Doing.ATTACH_INTERFACE, Doing.DETACH_INTERFACE),
+            *(Doing.SERIAL_CONSOLE, Doing.VNC_CONSOLE),
+        ),
+        _absent,
+    ),
     Verdict.NO_NODE: {Doing.NODE: _no_host},
     Verdict.UNTOUCHED: {Doing.REBUILD: _roll_back},
-    # For every verdict that has no field of its own.
+    # Where a verdict has no entry above, such as all that another node may do better.
     None: {
+        **dict.fromkeys((Doing.LOOK, Doing.NODE, Doing.VOLUMES, Doing.CRASH_DUMP), _FAILED),
+        **dict.fromkeys((Doing.PREPARE, Doing.NETWORKS), _RESCHEDULE_AT_ONCE),
         Doing.START: _with_message(exception.InvalidConfiguration),
         Doing.LIST: _NOT_READY,
-        Doing.LOOK: _FAILED,
-        Doing.NODE: _FAILED,
-        Doing.PREPARE: _RESCHEDULE_AT_ONCE,
-        Doing.NETWORKS: _RESCHEDULE_AT_ONCE,
         Doing.SPAWN: _with_reason(NotDeployed),
         Doing.REBUILD: _with_reason(NotRebuilt),
-        Doing.VOLUMES: _FAILED,
         Doing.DESTROY: _with_reason(NotTornDown),
         Doing.REBOOT: _with_reason(exception.InstanceRebootFailure),
         Doing.POWER_ON: _with_reason(exception.InstancePowerOnFailure),
@@ -224,27 +208,28 @@ _TABLE: dict[Verdict | None, dict[Doing, _Make]] = {
         Doing.DETACH_INTERFACE: _with_reason(exception.VirtualInterfaceUnplugException),
         Doing.RESCUE: _with_reason(exception.InstanceRescueFailure),
         Doing.UNRESCUE: _with_reason(exception.InstanceUnRescueFailure),
-        Doing.CRASH_DUMP: _FAILED,
         Doing.SERIAL_CONSOLE: _no_console("serial"),
         Doing.VNC_CONSOLE: _no_console("vnc"),
     },
 }
 
 
-def translate(error: exceptions.IronicVirtError, doing: Doing, instance: Any = None) -> Exception:
-    """Nova's error for one of ours.
+def translate_error(
+    error: exceptions.IronicVirtError, doing: Doing, instance: Any = None
+) -> Exception:
+    """Translate one of our errors into Nova's.
 
     :param instance: Nova's instance, where there is one.
     """
-    make = _TABLE[verdict(error)].get(doing) or _TABLE[None][doing]
+    make = _TABLE.get(verdict_on(error), {}).get(doing) or _TABLE[None][doing]
     made: Exception = make(error, instance)
     return made
 
 
-def reason(error: exceptions.IronicVirtError) -> str:
+def reason_of(error: exceptions.IronicVirtError) -> str:
     """What a user reads: the reason, without uuids, which the fault has anyway."""
-    said = error.reason if isinstance(error, exceptions.NodeError) else str(error)
-    return "; ".join([said, *getattr(error, "__notes__", ())])
+    text = error.reason if isinstance(error, exceptions.NodeError) else str(error)
+    return "; ".join([text, *getattr(error, "__notes__", ())])
 
 
 @contextlib.contextmanager
@@ -258,20 +243,20 @@ def translated(doing: Doing, instance: Any = None) -> Iterator[None]:
             yield
     except exceptions.InstanceNotFound as error:
         # Nova asks of what may be gone, and says so itself.
-        raise translate(error, doing, instance) from error
+        raise translate_error(error, doing, instance) from error
     except exceptions.BuildAborted as error:
         LOG.info("Ended %s: %s", doing.value, error, instance=instance)
-        raise translate(error, doing, instance) from error
+        raise translate_error(error, doing, instance) from error
     except (exceptions.NodeNotAvailable, exceptions.ReservationFailed) as error:
         if doing is not Doing.PREPARE:
             LOG.error("[task-failed] Failed %s: %s", doing.value, error, instance=instance)
         else:
             # Others take nodes, too.
             LOG.info("No node was reserved: %s. Nova tries another host", error, instance=instance)
-        raise translate(error, doing, instance) from error
+        raise translate_error(error, doing, instance) from error
     except exceptions.IronicVirtError as error:
         LOG.error("[task-failed] Failed %s: %s", doing.value, error, instance=instance)
-        raise translate(error, doing, instance) from error
+        raise translate_error(error, doing, instance) from error
 
 
 @contextlib.contextmanager
@@ -280,15 +265,15 @@ def _about(instance: Any) -> Iterator[None]:
 
     :param instance: Nova's; ``None``: it is about none.
     """
-    former = context.get_current()
-    if instance is None or former is None:
+    request = context.get_current()
+    if instance is None or request is None:
         yield
         return
     # Another thread may carry the same request out for another server.
-    ours = copy.copy(former)
+    ours = copy.copy(request)
     ours.resource_uuid = instance.uuid
     ours.update_store()
     try:
         yield
     finally:
-        former.update_store()
+        request.update_store()

@@ -3,7 +3,7 @@
 """Filters for Nova's scheduler that match a node's sizes exactly.
 
 They see to it that a flavor's cores, memory or disk are those of the node and not only a
-part of them.  Hosts that are no bare metal pass.  A node whose size nobody knows does not:
+part of them.  Hosts that are not bare metal pass.  A node of unknown size does not:
 its ``properties`` in Ironic lack it, or it is reported by another driver.  They are not
 run for a rebuild.
 
@@ -23,6 +23,7 @@ from nova.scheduler import filters
 from oslo_log import log as logging
 
 from ironic_virt.nova import sizes
+from ironic_virt.request.sizes import fits_exactly, of_flavor
 
 LOG = logging.getLogger(__name__)
 
@@ -34,12 +35,12 @@ class _ExactFilter(filters.BaseHostFilter):  # type: ignore[misc]
     size: str
 
     def host_passes(self, host_state: Any, spec_obj: Any) -> bool:
-        """See Nova's filters."""
+        """Whether the host has exactly the size that the flavor requires."""
         if not sizes.is_bare_metal(host_state):
             return True
         has = getattr(sizes.of_host(host_state), self.size)
-        wanted = getattr(sizes.of_request(spec_obj), self.size)
-        if has == wanted and has:
+        asked_size = getattr(of_flavor(spec_obj), self.size)
+        if fits_exactly(has, asked_size):
             return True
         LOG.debug(
             "%s: node %s of %s has a %s of %s, the flavor %d",
@@ -48,7 +49,7 @@ class _ExactFilter(filters.BaseHostFilter):  # type: ignore[misc]
             host_state.host,
             self.size,
             has or "unknown size",
-            wanted,
+            asked_size,
         )
         return False
 

@@ -2,8 +2,8 @@
 
 """``[ironic] metrics_port``: what nova-compute offers to Prometheus.
 
-Without that option nothing is imported, kept or served.  Nothing here stops a nova-compute:
-what does not work is an error in the log.
+Without that option nothing is imported, kept or served.  A failure here never stops nova-compute:
+it is logged as an error.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ class Offered:
         self._kept = prometheus.PrometheusMetrics(conf.host, metadata.version("ironic-virt"))
 
     @property
-    def told(self) -> virt.Metrics:
-        """What is to be told of the driver's work."""
+    def collector(self) -> virt.Metrics:
+        """The object that the driver reports its work to."""
         return self._kept or virt.Metrics()
 
     def begin(self, driver: IronicDriver) -> None:
         """Serve the page in a thread, if there is something to show and it is not served yet.
 
-        Called when Nova starts the service: Nova may fork after it has made the driver, and
-        threads don't come along.
+        Called when Nova starts the service: Nova may fork after it has made the driver, and a
+        fork has no threads.
         """
         self.end()
         if self._kept is None:
@@ -75,5 +75,5 @@ class Offered:
         )
 
     def end(self) -> None:
-        """Serve the page no longer."""
+        """Stop serving the page."""
         self._served.close()

@@ -42,23 +42,23 @@ class Networks:
         return None
 
     def manages_network_binding_host_id(self) -> bool:
-        """Whether the driver sees to the ports' binding: Ironic does."""
+        """Return ``True``, so that Nova does not bind the ports: Ironic does."""
         return True
 
     def prepare_networks_before_block_device_mapping(
         self, instance: Any, network_info: Any
     ) -> None:
-        """Attach the server's ports, whose addresses volumes are connected by.
+        """Attach the server's ports; volumes are connected through their addresses.
 
         What this attaches, :meth:`failed_spawn_cleanup` detaches.
 
-        :raises InstanceUnacceptable: Nova could not have them made.
+        :raises InstanceUnacceptable: Nova could not create the ports.
         """
         try:
             # Nova may still be making them; reading waits for it.
             vifs = list(values.Vifs(network_info))
         except exception.NovaException as exc:
-            # Of the errors before the spawn, one of the few whose text reaches the fault.
+            # One of the few errors before the spawn whose text Nova shows in the server's fault.
             raise exception.InstanceUnacceptable(
                 instance_id=instance.uuid, reason=exc.format_message()
             ) from exc
@@ -78,9 +78,9 @@ class Networks:
     # -- a server that is there -----------------------------------------------
 
     def attach_interface(self, context: Any, instance: Any, image_meta: Any, vif: Any) -> None:
-        """Attach an interface; Nova gives its port back if that fails.
+        """Attach an interface; if that fails, Nova releases the port.
 
-        Nova's answer gives no reason, so that is kept with the server's actions.
+        Nova's answer gives no reason, so the reason is kept with the server's actions.
         """
         with (
             self._noting(ATTACH_INTERFACE_EVENT, context, instance),

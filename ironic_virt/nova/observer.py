@@ -44,7 +44,7 @@ class Observer:
         self._path = path
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
-        self._state: warm.State | None = None
+        self._state: warm.WarmState | None = None
         self._wanted: dict[str, tuple[str, int]] = {}
         self._looks = 0
 
@@ -65,7 +65,7 @@ class Observer:
             try:
                 self.look()
             except Exception as exc:
-                LOG.info("What is in Placement is not known: %s. Looking again", exc)
+                LOG.info("Can't read Placement: %s. Trying again", exc)
                 self._looks = 0
                 self._ended.wait(_PERIOD)
 
@@ -84,7 +84,7 @@ class Observer:
                 state.providers[name] = provider
         if self._wanted or self._ended.is_set():
             return False
-        warm.save(self._path, state)
+        warm.save_state(self._path, state)
         return True
 
     def _list(self) -> None:
@@ -102,20 +102,20 @@ class Observer:
             for name, uuid in records.items()
             if name in known and known[name].generation == generations.get(uuid)
         }
-        self._state = warm.State(warm.made_by(self._rt), self._host, since, servers, same)
+        self._state = warm.WarmState(warm.made_by(self._rt), self._host, since, servers, same)
         self._wanted = {
             name: (uuid, generations[uuid])
             for name, uuid in records.items()
             if name not in same and uuid in generations
         }
         if not self._wanted and not self._ended.is_set():
-            warm.save(self._path, self._state)
+            warm.save_state(self._path, self._state)
 
     def _read(self, uuid: str) -> warm.Provider | None:
         """A provider; ``None`` if it was written meanwhile."""
         answers: list[Any] = []
-        for what in ("inventories", "traits", "aggregates", "allocations"):
-            answer = self._client.get(f"/resource_providers/{uuid}/{what}", version=_VERSION)
+        for part in ("inventories", "traits", "aggregates", "allocations"):
+            answer = self._client.get(f"/resource_providers/{uuid}/{part}", version=_VERSION)
             if answer.status_code != 200:
                 return None
             answers.append(answer.json())

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Our ``[ironic]`` options beside those that Nova registers by itself.
+"""Our ``[ironic]`` options, in addition to those that Nova registers.
 
 A name that Nova has keeps Nova's definition: its default, whether it is mutable, its
 help.  What Nova lacks is added.  ``shard_key`` and Nova's ``shard`` are one thing
@@ -21,16 +21,31 @@ from ironic_virt.conf import ironic, ironic_options, unknown
 
 LOG = logging.getLogger(__name__)
 
+_OLDEST = "2024.1 (Nova 29)"
+
+
+def check_release() -> None:
+    """See that this Nova is one that the driver works with, by what it has.
+
+    :raises InvalidConfiguration: it is too old.
+    """
+    if not any(option.dest == "shard" for option in nova_ironic.ironic_options):
+        raise exceptions.InvalidConfiguration(
+            "[DEFAULT] compute_driver",
+            "ironic_virt does not work with this release of Nova, which has no [ironic] shard. "
+            f"The oldest release that works is {_OLDEST}",
+        )
+
 
 def added_options() -> list[cfg.Opt]:
-    """The options of ours that this release of Nova lacks, as they are registered."""
+    """The options of this package that this release of Nova lacks, as they are registered."""
     nova_has = {option.dest for option in nova_ironic.ironic_options}
     added = []
     for option in ironic_options.OPTIONS:
         if option.dest in nova_has:
             continue
         if option.dest == "shard_key":
-            # Its old name is an option of its own here.
+            # Nova itself has an option with its old name.
             option = copy.copy(option)
             option.deprecated_opts = []
         added.append(option)
@@ -42,7 +57,7 @@ def register_opts(conf: cfg.ConfigOpts) -> None:
     conf.register_opts(added_options(), group=ironic.GROUP)
 
 
-def settle(conf: cfg.ConfigOpts) -> None:
+def check_options(conf: cfg.ConfigOpts) -> None:
     """Check our options, and let ``shard`` stand for ``shard_key``.
 
     Both may be set, to the same.  Neither is mutable, so once is enough.
@@ -68,35 +83,29 @@ def settle(conf: cfg.ConfigOpts) -> None:
             f"[{ironic.GROUP}] shard_key",
             f"is {ours!r}, but shard is {novas!r}: they are the same option; set one of them",
         )
-    for warning in unread(conf):
+    for warning in unknown_names(conf):
         LOG.warning("[option-questionable] %s", warning)
 
 
-def take_over_group_check(workarounds: cfg.ConfigOpts) -> bool:
+def take_over_group_check(conf: cfg.ConfigOpts) -> bool:
     """Switch off Nova's own late check of server groups, which counts hosts.
 
-    :param workarounds: Nova's options, of the whole process.
+    :param conf: Nova's options, of the whole process.
     :returns: whether the driver is to check; not if an operator wants no check at all.
     """
     option, group = "disable_group_policy_check_upcall", "workarounds"
-    is_off = getattr(workarounds[group], option)
-    where = workarounds.get_location(option, group)
-    if is_off and where is not None and where.location is not cfg.Locations.set_default:
+    place = conf.get_location(option, group)
+    is_ours = place is not None and place.location is cfg.Locations.set_override
+    if conf[group][option] and not is_ours:
         LOG.info("[%s] %s is set: server groups are checked by the scheduler alone", group, option)
         return False
-    if not is_off:
-        LOG.info(
-            "Nova does not check server groups late by host; the driver may, by failure domain"
-        )
-        workarounds.set_default(option, True, group)
-        if not getattr(workarounds[group], option):
-            # The file says so.
-            workarounds.set_override(option, True, group)
+    LOG.info("Server groups are checked by failure domain; Nova's own check by host is off")
+    conf.set_override(option, True, group)
     return True
 
 
-def unread(conf: cfg.ConfigOpts) -> list[str]:
-    """A sentence for each name in ``[ironic]`` that is no option of Nova's or of ours.
+def unknown_names(conf: cfg.ConfigOpts) -> list[str]:
+    """A sentence for each name in ``[ironic]`` that is neither Nova's option nor ours.
 
     :raises InvalidConfiguration: one looks like an option that decides which nodes are this
         service's.
@@ -105,8 +114,8 @@ def unread(conf: cfg.ConfigOpts) -> list[str]:
     return list(unknown.check(conf, ironic.GROUP, known))
 
 
-def alone() -> cfg.ConfigOpts:
-    """Nova's options and ours for ``[ironic]`` in a configuration of its own.
+def make_conf() -> cfg.ConfigOpts:
+    """Make a configuration with Nova's options and ours for ``[ironic]``.
 
     For programs that read a nova-compute's file without being one.
     """

@@ -2,15 +2,16 @@
 
 """What a restart of nova-compute has interrupted is finished, not given up.
 
-Nova sets a server to ERROR whose build was under way, although Ironic goes on with the
-deployment, or although a user has deleted the server meanwhile.  It leaves one in its task state
-for ever that was being rescued or unrescued.
-Since 2026.2 it shows the host's servers to the driver before that.  The driver takes these
-out, and a thread for each waits for its node.  A build does so under the lock that Nova's own
+Nova sets a server whose build was interrupted to ERROR, although Ironic goes on with the
+deployment, or although a user has deleted the server meanwhile.  A server that was being rescued
+or unrescued stays in that task state permanently.  Others it reboots, powers or deletes again,
+one after the other before it serves any request, and a reboot that fails ends the process.
+Since 2026.2 Nova shows the host's servers to the driver before that.  The driver takes these
+out, and a thread for each waits for its node.  A build's thread holds the lock that Nova's
 builds hold: a delete waits for it as for those, and ends the wait.
 
-What only Nova's process knew is gone: a build that fails can't be rescheduled, and one that
-had not come to the deployment has lost what its config drive was to hold.
+What only Nova's process knew is lost: a build that fails can't be rescheduled, and if it had not
+come to the deployment, the contents of its config drive are gone.
 """
 
 from __future__ import annotations
@@ -34,6 +35,11 @@ from ironic_virt.nova.virtapi import NovaVirtAPI
 
 LOG = logging.getLogger(__name__)
 
+_AGAIN = frozenset(
+    {*task_states.soft_reboot_states, *task_states.hard_reboot_states}
+    | {task_states.POWERING_OFF, task_states.POWERING_ON}
+)
+"""Tasks that Nova itself does again at a start, as the server's state wants it."""
 _BUILD = "compute__do_build_and_run_instance"
 _RESCUE = "compute_rescue_instance"
 """Nova's names for the parts of the server's actions that are done here."""
@@ -52,7 +58,8 @@ class Restarts:
 
     def _is_taken_up(self, instance: Any) -> bool:
         manager = self._records.manager
-        if instance.vm_state == vm_states.BUILDING and _is_to_be_deleted(instance):
+        is_building = instance.vm_state == vm_states.BUILDING
+        if _is_being_deleted(instance) or (is_building and _is_to_be_deleted(instance)):
             context = _context_of(instance, "delete")
             self._begin(context, instance, lambda: self._delete(context, instance))
         elif _was_deploying(instance):
@@ -66,6 +73,9 @@ class Restarts:
             # What Ironic has done of it by now is not done again.
             context = _context_of(instance, "unrescue")
             self._begin(context, instance, lambda: manager.unrescue_instance(context, instance))
+        elif instance.task_state in _AGAIN:
+            context = nova_context.get_admin_context()
+            self._begin(context, instance, lambda: manager._init_instance(context, instance))
         else:
             return False
         return True
@@ -84,7 +94,7 @@ class Restarts:
             f"finish {instance.task_state}",
             instance,
             context,
-            finish,
+            _telling(instance, finish),
         )
 
     def _delete(self, context: Any, instance: Any) -> None:
@@ -115,6 +125,32 @@ class Restarts:
             _end_event(context, instance, _RESCUE)
 
 
+def _telling(instance: Any, finish: Callable[[], None]) -> Callable[[], None]:
+    """Wrap a function that runs in a thread, so that its errors are logged."""
+    task = instance.task_state
+
+    def finished() -> None:
+        try:
+            finish()
+        except exception.InstanceNotFound as exc:
+            LOG.info("Its task %r is dropped, no node has it: %s", task, exc, instance=instance)
+        except Exception as exc:
+            LOG.error(
+                "[task-not-finished] Its task %r, which a restart has interrupted, has failed: %s",
+                *(task, exc),
+                instance=instance,
+            )
+            raise
+
+    return finished
+
+
+def _is_being_deleted(instance: Any) -> bool:
+    return bool(
+        instance.task_state == task_states.DELETING and instance.vm_state != vm_states.DELETED
+    )
+
+
 def _was_deploying(instance: Any) -> bool:
     return bool(
         instance.vm_state == vm_states.BUILDING
@@ -126,7 +162,7 @@ def _was_deploying(instance: Any) -> bool:
 def _is_to_be_deleted(instance: Any) -> bool:
     """Whether a user has deleted a server that was being built.
 
-    Nova's build may have written a task of its own over the delete's, shortly before the spawn.
+    Shortly before the spawn, Nova's build may have overwritten the delete's task state.
     """
     return instance.task_state == task_states.DELETING or bool(_requests(instance, "delete"))
 
@@ -136,16 +172,20 @@ def _requests(instance: Any, action: str) -> list[str]:
     actions = objects.InstanceActionList.get_by_instance_uuid(
         nova_context.get_admin_context(), instance.uuid
     )
-    return [one.request_id for one in actions if one.action == action]
+    return [entry.request_id for entry in actions if entry.action == action]
 
 
 def _context_of(instance: Any, action: str) -> Any:
-    """One that ties what is done to the server's last action of a name."""
+    """A context that ties what is done to the server's last action of this name."""
+    requests = _requests(instance, action)
+    if not requests:
+        # Without a project, Nova takes the server's last action of any name.
+        return nova_context.get_admin_context()
     return nova_context.RequestContext(
         user_id=instance.user_id,
         project_id=instance.project_id,
         is_admin=True,
-        request_id=next(iter(_requests(instance, action)), None),
+        request_id=requests[0],
         overwrite=False,
     )
 
@@ -186,12 +226,12 @@ class _Build:
             if not _was_deploying(instance) and instance.task_state != task_states.DELETING:
                 LOG.info("Its build was given up meanwhile", instance=instance)
                 return
-            volumes = objects.BlockDeviceMappingList.get_by_instance_uuid(
+            devices = objects.BlockDeviceMappingList.get_by_instance_uuid(
                 self._context, instance.uuid
             )
             with translated(Doing.SPAWN, instance):
                 self._driver.finish_spawn(
-                    instance, has_volumes=any(one.is_volume for one in volumes)
+                    instance, has_volumes=any(device.is_volume for device in devices)
                 )
             self._become_active()
         except (exception.InstanceNotFound, exception.UnexpectedTaskStateError) as exc:
@@ -207,10 +247,10 @@ class _Build:
         instance = self._instance
         self._manager._update_instance_after_spawn(instance)
         instance.save(expected_task_state=task_states.SPAWNING)
-        LOG.info("Its build, which was interrupted, is finished", instance=instance)
+        LOG.info("Its interrupted build is finished", instance=instance)
 
     def _tell(self) -> None:
-        """Tell Nova's other parts of the end; by now the server is there, whatever fails."""
+        """Tell Nova's other parts of the end; if that fails, the server is there anyway."""
         instance = self._instance
         _end_event(self._context, instance, _BUILD)
         self._manager._update_scheduler_instance_info(self._context, instance)

@@ -6,7 +6,7 @@ Only decisions: what Nova, Placement and the driver say comes in as values, and 
 here.  What is unknown is a reason for a whole pass.  Thread-safe.
 
 A node is settled when a whole pass of it was clean (:func:`is_clean`) and nothing that the pass
-depends on has changed since (:func:`reason_to_pass`).
+depends on has changed since (:meth:`SettledNodes.reason`).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Inputs(NamedTuple):
     failed_builds: int
 
 
-class Outcome(NamedTuple):
+class CachedNode(NamedTuple):
     """What Nova holds of a node after a pass.
 
     :ivar uuid: of its resource provider.
@@ -82,18 +82,18 @@ class Pass:
 
     :ivar consumers: uuids with allocations at the node.
     :ivar at: when it was made, by a monotonic clock in seconds.
-    :ivar due: when the next one is to be made, whatever has happened.
+    :ivar due: when the next one is to be made, even if nothing has changed.
     """
 
     inputs: Inputs
-    outcome: Outcome
+    outcome: CachedNode
     consumers: frozenset[str]
     at: float
     due: float
 
 
-def is_clean(outcome: Outcome, period: Period, writes: int, consumers: frozenset[str]) -> bool:
-    """Whether a pass has seen and written all that there was.
+def is_clean(outcome: CachedNode, period: Period, writes: int, consumers: frozenset[str]) -> bool:
+    """Whether a pass has seen every write to its provider in Placement.
 
     Nova reads a provider in several requests, and its allocations before them.  Nobody else has
     written in between if its generation has grown by Nova's own writes alone.  Nova takes the
@@ -109,43 +109,6 @@ def is_clean(outcome: Outcome, period: Period, writes: int, consumers: frozenset
         # A provider that was not listed is taken for a new one.
         and outcome.generation == period.generations.get(outcome.uuid, 0) + writes
     )
-
-
-def is_current(last: Pass | None, outcome: Outcome, period: Period) -> bool:
-    """Whether Nova's cache of a provider is what Placement has.
-
-    A write of Nova's own may have hidden an edit that Nova has not read.  So the generation
-    must still be that of the last clean pass.
-    """
-    listed = period.generations
-    return (
-        last is not None
-        and outcome.generation == last.outcome.generation
-        and (listed is None or listed.get(outcome.uuid) == outcome.generation)
-    )
-
-
-def reason_to_pass(
-    last: Pass | None, inputs: Inputs, outcome: Outcome | None, period: Period, now: float
-) -> Reason | None:
-    """Why a node needs a whole pass; ``None``: it is settled.
-
-    :param last: its last pass, if that was a clean one and nothing has touched it since.
-    :param outcome: ``None``: the resource tracker does not hold the node.
-    """
-    if outcome is None:
-        return Reason.RECORD
-    if last is None:
-        return Reason.UNSETTLED
-    if inputs != last.inputs:
-        return Reason.CHANGED
-    if not is_current(last, outcome, period):
-        return Reason.PLACEMENT
-    if outcome.saved is not last.outcome.saved:
-        return Reason.RECORD
-    if now >= last.due:
-        return Reason.AGE
-    return None
 
 
 class SettledNodes:
@@ -166,7 +129,7 @@ class SettledNodes:
         self._max_age = max_age
         self._clock = clock
         self._jitter = jitter
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._passes: dict[str, Pass] = {}
         self._asked: set[str] = set()
         self.period = Period()
@@ -174,42 +137,65 @@ class SettledNodes:
     def begin(self, period: Period) -> None:
         """Forget the passes of nodes that were touched, or not asked for in the last period."""
         with self._lock:
-            asked, self._asked, self.period = self._asked, set(), period
-            for name in self._passes.keys() - (asked - (period.touched or set())):
+            kept = self._asked - (period.touched or set())
+            self._asked, self.period = set(), period
+            for name in self._passes.keys() - kept:
                 del self._passes[name]
 
-    def is_current(self, name: str, outcome: Outcome) -> bool:
-        """See :func:`is_current`; to be asked before :meth:`reason`."""
+    def is_current(self, name: str, outcome: CachedNode) -> bool:
+        """Whether Nova's cache is what Placement has; call it before :meth:`reason`.
+
+        A write of Nova's own may have hidden an edit that Nova has not read.  So the generation
+        must still be that of the last clean pass.
+        """
         with self._lock:
-            return is_current(self._passes.get(name), outcome, self.period)
+            last, listed = self._passes.get(name), self.period.generations
+            return (
+                last is not None
+                and outcome.generation == last.outcome.generation
+                and (listed is None or listed.get(outcome.uuid) == outcome.generation)
+            )
 
     def reason(
-        self, name: str, inputs: Inputs | None, outcome: Outcome | None, *, starts: bool = False
+        self, name: str, inputs: Inputs | None, outcome: CachedNode | None, *, starts: bool = False
     ) -> Reason | None:
-        """Why a node gets a whole pass, which takes its last one away; ``None``: it gets none.
+        """Why a node gets a whole pass, which takes its last one away; ``None``: it is settled.
 
         :param inputs: ``None``: they are not known.
+        :param outcome: ``None``: the resource tracker does not hold the node.
         """
         with self._lock:
             self._asked.add(name)
-            period, last = self.period, self._passes.get(name)
-            if starts:
-                reason: Reason | None = Reason.START
-            elif inputs is None or period.touched is None:
-                reason = Reason.UNKNOWN
-            elif last is None and name in period.touched:
-                reason = Reason.SERVERS
-            else:
-                reason = reason_to_pass(last, inputs, outcome, period, self._clock())
+            reason = Reason.START if starts else self._reason(name, inputs, outcome)
             if reason is not None:
                 self._passes.pop(name, None)
             return reason
+
+    def _reason(
+        self, name: str, inputs: Inputs | None, outcome: CachedNode | None
+    ) -> Reason | None:
+        last, touched = self._passes.get(name), self.period.touched
+        if inputs is None or touched is None:
+            return Reason.UNKNOWN
+        if last is None and name in touched:
+            return Reason.SERVERS
+        if outcome is None:
+            return Reason.RECORD
+        if last is None:
+            return Reason.UNSETTLED
+        if inputs != last.inputs:
+            return Reason.CHANGED
+        if not self.is_current(name, outcome):
+            return Reason.PLACEMENT
+        if outcome.saved is not last.outcome.saved:
+            return Reason.RECORD
+        return Reason.AGE if self._clock() >= last.due else None
 
     def keep(
         self,
         name: str,
         inputs: Inputs,
-        outcome: Outcome,
+        outcome: CachedNode,
         consumers: frozenset[str],
         *,
         earliest: float = 0.5,
@@ -218,15 +204,15 @@ class SettledNodes:
 
         :param earliest: the part of the largest age after which the next one may be due.
         """
-        now = self._clock()
-        due = now + self._max_age * (earliest + (1 - earliest) * self._jitter())
+        at = self._clock()
+        due = at + self._max_age * (earliest + (1 - earliest) * self._jitter())
         with self._lock:
-            self._passes[name] = Pass(inputs, outcome, consumers, now, due)
+            self._passes[name] = Pass(inputs, outcome, consumers, at, due)
 
     def with_consumer(self, uuid: str) -> list[str]:
         """The nodes at which a server had an allocation."""
         with self._lock:
-            return [name for name, one in self._passes.items() if uuid in one.consumers]
+            return [name for name, last in self._passes.items() if uuid in last.consumers]
 
     def passes(self) -> dict[str, Pass]:
         """The clean passes by node."""
@@ -236,8 +222,8 @@ class SettledNodes:
     def oldest(self) -> float:
         """Seconds since the oldest clean pass; 0: there is none."""
         with self._lock:
-            first = min((one.at for one in self._passes.values()), default=None)
-        return 0.0 if first is None else self._clock() - first
+            oldest = min((last.at for last in self._passes.values()), default=None)
+        return 0.0 if oldest is None else self._clock() - oldest
 
 
 class Server(NamedTuple):
@@ -273,7 +259,7 @@ class Servers:
         find: Callable[[Collection[str]], Mapping[str, str]],
         holders: Callable[[str], Collection[str]],
     ) -> frozenset[str] | None:
-        """The nodes; ``None`` if they can't be told, as at the first look.
+        """The nodes; ``None`` if they are not known, as at the first look.
 
         :param uuids: the host's servers.
         :param written: its servers that were written since shortly before the last look,
@@ -282,7 +268,9 @@ class Servers:
         :param holders: the nodes at which a server had an allocation.
         """
         before, states = self._uuids, {server.uuid: server.state for server in written}
-        nodes = {one.node for one in written if self._states.get(one.uuid) != one.state}
+        nodes = {
+            server.node for server in written if self._states.get(server.uuid) != server.state
+        }
         moved = frozenset() if before is None else uuids ^ before
         at = find(moved) if moved else {}
         known = before is not None
@@ -290,7 +278,7 @@ class Servers:
             places = {at.get(uuid, ""), self._nodes.get(uuid, ""), *holders(uuid)} - {""}
             known = known and bool(places)
             nodes |= places
-        # Only now: whatever fails above is looked at again.
+        # At the end, so that the next look repeats what failed above.
         self._uuids, self._states = uuids, states
         self._nodes = {uuid: node for uuid, node in {**self._nodes, **at}.items() if uuid in uuids}
         return frozenset(nodes - {""}) if known else None

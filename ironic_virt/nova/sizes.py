@@ -8,30 +8,21 @@ Nova's compute nodes of bare metal have none.  Ours keep them in ``stats``
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
 from ironic_virt.driver.resources import HYPERVISOR_TYPE
+from ironic_virt.request.sizes import Sizes
 
 STATS_PREFIX = "ironic_virt."
 TRAITS = f"{STATS_PREFIX}traits"
 """Where a pool's traits are, with commas between them."""
+FAILURE_DOMAINS = f"{STATS_PREFIX}failure_domains"
+"""Where a node or a pool has its free nodes by failure domain, as a JSON object."""
 FAILURE_DOMAIN = f"{STATS_PREFIX}failure_domain"
-"""Where a node's failure domain is, also in the ``system_metadata`` of a server."""
-FREE_BY_DOMAIN = f"{STATS_PREFIX}free_by_domain"
-"""Where a pool has its free nodes by failure domain, as a JSON object."""
+"""Where a server's failure domain is in its ``system_metadata``."""
 HINT = "failure_domain"
 _EXTRA_SPEC = "ironic_virt:failure_domain"
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Sizes:
-    """Cores, MiB of memory and MiB of disk; 0: unknown."""
-
-    vcpus: int
-    memory_mb: int
-    disk_mb: int
 
 
 def is_bare_metal(host: Any) -> bool:
@@ -44,13 +35,7 @@ def of_host(host: Any) -> Sizes:
     return Sizes(_stat(host, "vcpus"), _stat(host, "memory_mb"), 1024 * _stat(host, "local_gb"))
 
 
-def of_request(spec: Any) -> Sizes:
-    """What a flavor asks for; its disks together."""
-    disk_mb = 1024 * (spec.root_gb + spec.ephemeral_gb) + spec.swap
-    return Sizes(spec.vcpus, spec.memory_mb, disk_mb)
-
-
-def wanted_domains(hint: Any, extra_specs: Mapping[str, str]) -> frozenset[str] | None:
+def named_domains(hint: Any, extra_specs: Mapping[str, str]) -> frozenset[str] | None:
     """The failure domains that a scheduler hint and a flavor both allow; ``None``: all."""
     hint = ",".join(map(str, hint)) if isinstance(hint, list) else hint
     texts = [str(text) for text in (hint, extra_specs.get(_EXTRA_SPEC)) if text]

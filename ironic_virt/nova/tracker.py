@@ -33,8 +33,8 @@ from oslo_utils import timeutils
 from ironic_virt import virt
 from ironic_virt.nova import subtree, warm
 from ironic_virt.nova.settled import (
+    CachedNode,
     Inputs,
-    Outcome,
     Period,
     Server,
     Servers,
@@ -90,7 +90,7 @@ def unknown_parts(rt: Any) -> list[str]:
     ]
 
 
-def install(
+def install_passes(
     manager: Any,
     conf: cfg.ConfigOpts,
     offered: Callable[[str], Any],
@@ -110,13 +110,13 @@ def install(
         LOG.debug("All nodes are looked at in each period")
     elif unknown := unknown_parts(rt):
         LOG.warning(
-            "[settled-unavailable] This Nova has changed (%s). "
+            "[settled-unavailable] This Nova differs from those that the driver knows (%s). "
             "All nodes are looked at in each period, as with [ironic] node_refresh = all",
             ", ".join(unknown),
         )
     else:
         nodes = SettledNodes(conf.ironic.settled_max_age)
-        NodePasses(rt, offered, nodes, metrics, warm.path_of(conf.state_path, rt.host))
+        NodePasses(rt, offered, nodes, metrics, warm.state_path(conf.state_path, rt.host))
     if subtree.NEEDED:
         rt.reportclient = subtree.NodeReportClient(rt.reportclient)
 
@@ -152,7 +152,7 @@ class NodePasses:
         self._client = client = rt.reportclient
         self._keeper = warm.Keeper(path, rt)
         self._warm: warm.WarmStart | None = None
-        state = warm.load(path, rt)
+        state = warm.load_state(path, rt)
         if state is not None:
             self._since = state.since
             self._servers.restore(state.servers, state.nodes())
@@ -189,7 +189,17 @@ class NodePasses:
             if not is_current:
                 # By itself Nova would look at Placement after minutes only.
                 self._client._association_refresh_time.pop(outcome.uuid, None)
-        self._pass(context, nodename, startup=startup)
+        try:
+            self._pass(context, nodename, startup=startup)
+        except exception.PlacementPciException as exc:
+            if not startup:
+                raise
+            # Nova takes it for wrong options of PCI devices, and would end the process.
+            LOG.error(
+                "[inventory-in-use] Node %s is not reported to Placement: %s. The others are",
+                *(nodename, exc),
+            )
+            return
         outcome = self._outcome(nodename)
         if outcome is None or inputs is None or inputs != self._inputs(nodename, period):
             return
@@ -205,7 +215,7 @@ class NodePasses:
         if (last := self._nodes.period).generations is not None:
             self._keeper.keep(self._nodes.passes(), last.servers, self._since)
         if self._warm is not None and self._context is not None:
-            LOG.info("%d nodes were as the last process has left them", self._warm.count)
+            LOG.info("%d nodes are unchanged since the last process", self._warm.count)
             self._warm = None
         self._context, self._asked = context, set()
         self._nodes.begin(self._read(context))
@@ -248,7 +258,7 @@ class NodePasses:
         except Exception as exc:
             LOG.warning(
                 "[placement-not-listed] Placement does not list its resource providers: %s. "
-                "Settled nodes are left alone until it does",
+                "Until it does, unchanged nodes are not compared with it",
                 exc,
             )
             return None
@@ -264,11 +274,11 @@ class NodePasses:
             return None
 
     def _look_at_servers(self, context: Any) -> tuple[frozenset[str], frozenset[str] | None]:
-        now = timeutils.utcnow()
+        since = timeutils.utcnow() - _CLOCKS_APART
         uuids = frozenset(objects.InstanceList.get_uuids_by_host(context, self._rt.host))
-        written = self._written_since(self._since or now - _CLOCKS_APART)
+        written = self._written_since(self._since or since)
         touched = self._servers.touched(uuids, written, _nodes_of, self._nodes.with_consumer)
-        self._since = now - _CLOCKS_APART
+        self._since = since
         return uuids, touched
 
     def _written_since(self, since: datetime.datetime) -> list[Server]:
@@ -289,7 +299,7 @@ class NodePasses:
                 marker=marker,
                 expected_attrs=[],
             )
-            fresh = [one for one in page if _updated_at(one) >= since]
+            fresh = [server for server in page if _updated_at(server) >= since]
             written += map(_server, fresh)
             if len(fresh) < _PAGE:
                 return written
@@ -306,11 +316,11 @@ class NodePasses:
         try:
             offered = self._offered(nodename)
         except Exception as exc:
-            LOG.debug("What node %s offers is not known: %s", nodename, exc)
+            LOG.debug("Can't tell what node %s offers: %s", nodename, exc)
             return None
         return Inputs(offered, period.disabled, stats.get("failed_builds", 0))
 
-    def _outcome(self, nodename: str) -> Outcome | None:
+    def _outcome(self, nodename: str) -> CachedNode | None:
         record = self._rt.compute_nodes.get(nodename)
         if record is None:
             return None
@@ -318,9 +328,9 @@ class NodePasses:
         try:
             provider = self._client._provider_tree.data(record.uuid)
         except ValueError:
-            return Outcome(record.uuid, None, False, saved)
+            return CachedNode(record.uuid, None, False, saved)
         disabled = "COMPUTE_STATUS_DISABLED" in provider.traits
-        return Outcome(record.uuid, provider.generation, disabled, saved)
+        return CachedNode(record.uuid, provider.generation, disabled, saved)
 
     # -- what Nova sends to Placement -----------------------------------------
 
@@ -338,7 +348,7 @@ class NodePasses:
             try:
                 answer = self._warm.allocations(context, rp_uuid)
             except Exception as exc:
-                LOG.info("What the last process knew is of no use: %s", exc)
+                LOG.info("Can't use what the last process knew: %s", exc)
                 self._warm = None
             else:
                 if answer is not None:
@@ -360,4 +370,4 @@ def _server(instance: Any) -> Server:
 
 
 def _nodes_of(uuids: Collection[str]) -> Mapping[str, str]:
-    return {one.uuid: one.node or "" for one in find_instances(uuids)}
+    return {instance.uuid: instance.node or "" for instance in find_instances(uuids)}

@@ -24,7 +24,13 @@ from nova.virt import hardware
 
 from ironic_virt import virt
 from ironic_virt.driver.resources import HYPERVISOR_TYPE
-from ironic_virt.nova.sizes import FAILURE_DOMAIN, FREE_BY_DOMAIN, STATS_PREFIX, TRAITS
+from ironic_virt.nova.sizes import FAILURE_DOMAINS, STATS_PREFIX, TRAITS
+
+
+def server_group(group: Any, **more: Any) -> virt.ServerGroup:
+    """A group of Nova's, with what else is known of it."""
+    most = int((group.rules or {}).get("max_server_per_host", 1))
+    return virt.ServerGroup(group.uuid, group.name, group.policy or "", most, **more)
 
 
 class Vifs(Sequence[virt.VifLike]):
@@ -61,37 +67,37 @@ def model_of(network_info: virt.NetworkInfo) -> Any:
     return network_info.model if isinstance(network_info, Vifs) else model.NetworkInfo()
 
 
-def volumes(block_device_info: Any) -> list[virt.BlockDevice]:
+def volumes_of(block_device_info: Any) -> list[virt.BlockDevice]:
     """The volumes in Nova's description of a server's disks.
 
-    The one that Nova boots from has index 0, whatever the devices' names are; the others are
-    numbered as they come, because Nova gives them no index, or all the same.
+    The one that Nova boots from has index 0; the devices' names don't matter.  The others are
+    numbered in Nova's order, because Nova gives them no index, or all the same one.
     """
     devices = nova_driver.block_device_info_get_mapping(block_device_info)
     root = block_device.get_root_bdm(devices)
     numbers = itertools.count(1)
-    found = []
+    volumes = []
     for device in devices:
         connection = device.get("connection_info") or {}
-        volume = (
+        uuid = (
             getattr(device, "volume_id", None)
             or (connection.get("data") or {}).get("volume_id")
             or connection.get("serial")
         )
         index = 0 if device is root else next(numbers)
-        found.append(virt.BlockDevice(str(volume), index, connection))
-    return found
+        volumes.append(virt.BlockDevice(str(uuid), index, connection))
+    return volumes
 
 
-def image(image_meta: Any) -> virt.ImageMeta:
+def image_of(image_meta: Any) -> virt.ImageMeta:
     """An image whose properties are a mapping; a server that boots from a volume has no id."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     if image_meta.obj_attr_is_set("properties"):
-        held = image_meta.properties
-        found = {name: getattr(held, name) for name in held.fields if held.obj_attr_is_set(name)}
-    return virt.ImageMeta(
-        id=image_meta.id if image_meta.obj_attr_is_set("id") else "", properties=found
-    )
+        properties = image_meta.properties
+        names = filter(properties.obj_attr_is_set, properties.fields)
+        values = {name: getattr(properties, name) for name in names}
+    uuid = image_meta.id if image_meta.obj_attr_is_set("id") else ""
+    return virt.ImageMeta(id=uuid, properties=values)
 
 
 def instance_info(info: virt.InstanceInfo) -> Any:
@@ -99,25 +105,25 @@ def instance_info(info: virt.InstanceInfo) -> Any:
     return hardware.InstanceInfo(state=int(info.state))
 
 
-def diagnostics(found: virt.InstanceDiagnostics) -> Any:
+def diagnostics_of(seen: virt.InstanceDiagnostics) -> Any:
     """What is known of a running server."""
-    made = objects.Diagnostics(
-        state=fields.InstancePowerState.from_index(int(found.state)),
+    diagnosis = objects.Diagnostics(
+        state=fields.InstancePowerState.from_index(int(seen.state)),
         driver=fields.HypervisorDriver.IRONIC,
-        hypervisor=found.hypervisor,
+        hypervisor=seen.hypervisor,
         hypervisor_os=None,
-        uptime=found.uptime,
-        config_drive=found.config_drive,
-        memory_details=objects.MemoryDiagnostics(maximum=found.memory_mb, used=None),
+        uptime=seen.uptime,
+        config_drive=seen.config_drive,
+        memory_details=objects.MemoryDiagnostics(maximum=seen.memory_mb, used=None),
         cpu_details=[],
         nic_details=[],
         disk_details=[],
     )
-    for number in range(found.cpus):
-        made.add_cpu(id=number)
-    for address in found.macs:
-        made.add_nic(mac_address=address)
-    return made
+    for number in range(seen.cpus):
+        diagnosis.add_cpu(id=number)
+    for address in seen.macs:
+        diagnosis.add_nic(mac_address=address)
+    return diagnosis
 
 
 def recorded_info(instance: Any) -> Any:
@@ -126,7 +132,7 @@ def recorded_info(instance: Any) -> Any:
     return hardware.InstanceInfo(state=power_state.NOSTATE if recorded is None else recorded)
 
 
-def resource(node: virt.NodeResource) -> dict[str, Any]:
+def resource_of(node: virt.NodeResource) -> dict[str, Any]:
     """A node for Nova's resource tracker.
 
     Sizes are 0, as Nova has them for bare metal: a node goes by its resource class,
@@ -136,10 +142,8 @@ def resource(node: virt.NodeResource) -> dict[str, Any]:
     stats: dict[str, str | None] = {"cpu_arch": None, **node.stats}
     for name in ("vcpus", "memory_mb", "local_gb"):
         stats[STATS_PREFIX + name] = str(getattr(node, name))
-    if node.failure_domain is not None:
-        stats[FAILURE_DOMAIN] = node.failure_domain
-    if node.free_by_domain is not None:
-        stats[FREE_BY_DOMAIN] = json.dumps(node.free_by_domain, sort_keys=True)
+    if node.failure_domains is not None:
+        stats[FAILURE_DOMAINS] = json.dumps(node.failure_domains, sort_keys=True)
     if node.traits:
         stats[TRAITS] = ",".join(sorted(node.traits))
     return {
@@ -170,14 +174,14 @@ def _supported_instances(cpu_arch: str | None) -> list[tuple[str, str, str]]:
     return [(arch, fields.HVType.BAREMETAL, fields.VMMode.HVM)] if arch else []
 
 
-class Offer(NamedTuple):
+class ProviderOffer(NamedTuple):
     """What a node's resource provider is to have; not to be changed."""
 
     inventory: Mapping[str, Mapping[str, Any]]
     traits: frozenset[str]
 
 
-def offer(nodename: str, offered: virt.NodeInventory) -> Offer:
+def offer_of(nodename: str, offered: virt.NodeInventory) -> ProviderOffer:
     """What a node offers, in Placement's terms.
 
     :raises NoResourceClass: the node has none, so nothing can be scheduled to it.
@@ -185,7 +189,7 @@ def offer(nodename: str, offered: virt.NodeInventory) -> Offer:
     if not offered.resource_class:
         raise exception.NoResourceClass(node=nodename)
     inventory = _inventory(offered.placement_class, offered.total, offered.reserved)
-    return Offer(inventory, offered.traits)
+    return ProviderOffer(inventory, offered.traits)
 
 
 @functools.lru_cache(maxsize=256)
@@ -206,7 +210,7 @@ def _inventory(placement_class: str, total: int, reserved: int) -> dict[str, dic
     }
 
 
-def update_provider_tree(tree: Any, nodename: str, offer: Offer) -> None:
+def update_provider_tree(tree: Any, nodename: str, offer: ProviderOffer) -> None:
     """Write what a node offers into its resource provider, which takes a copy."""
     tree.update_inventory(nodename, offer.inventory)
     tree.update_traits(nodename, offer.traits)

@@ -2,9 +2,8 @@
 
 """What the driver asks of nova-compute, answered from Nova's records.
 
-Called from any thread.  Every question is a request of its own, with an admin's context.
-Nothing is kept but the host's name, and for which nodes Nova's resource tracker was believed
-instead.
+Called from any thread.  Every question is a separate request with an admin's context.  Only two
+things are kept: the host's name, and the nodes for which the resource tracker was trusted instead.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from oslo_log import log as logging
 
 from ironic_virt import exceptions, virt
 from ironic_virt.driver.resources import HYPERVISOR_TYPE
-from ironic_virt.nova import config_drive, observer, sizes, values, warm
+from ironic_virt.nova import broker, config_drive, observer, sizes, values, warm
 
 LOG = logging.getLogger(__name__)
 
@@ -33,7 +32,6 @@ _OF_SERVERS_IN_ERROR_TOO = (
     task_states.RESCUING,
     task_states.UNRESCUING,
 )
-
 
 _NO_DATABASE = "CantStartEngineError"
 _MOST = 500
@@ -47,9 +45,11 @@ class NovaVirtAPI(virt.VirtAPI):
 
     :param conf: Nova's.
     :param virtapi: Nova's own; by it the resource tracker is found.
-    :ivar groups_checked: whether a server's group is looked at again before it gets a node.
+    :ivar host: this nova-compute's.
+    :ivar groups_checked: whether the driver looks at a server's group before it gets a node.
     """
 
+    host = ""
     move_command = (
         "nova-manage db ironic_compute_node_move --ironic-node-uuid {node} "
         "--destination-host {host}"
@@ -59,19 +59,23 @@ class NovaVirtAPI(virt.VirtAPI):
         self._conf = conf
         self._virtapi = virtapi
         self._servicegroup = servicegroup.API()
-        self._host: str = conf.host
+        self.host = conf.host
         self._presumed: frozenset[str] = frozenset()
         self._observer: observer.Observer | None = None
-        self.groups_checked = True
+        self.groups_checked = False
 
     # -- a standby ------------------------------------------------------------
+
+    def needs(self) -> Mapping[str, Callable[[], object]]:
+        """The checks whether requests can reach this nova-compute, by name."""
+        return {"RPC": lambda: broker.log_in(self._conf)}
 
     def standing_by(self) -> None:
         """Learn what it takes to take over quickly."""
         if self.manager is None or self._conf.ironic.node_refresh == "all":
             return
         if self._observer is None:
-            path = warm.path_of(self._conf.state_path, self.host)
+            path = warm.state_path(self._conf.state_path, self.host)
             self._observer = observer.Observer(self.manager.rt, path)
             self._observer.begin()
 
@@ -81,15 +85,6 @@ class NovaVirtAPI(virt.VirtAPI):
             self._observer.end()
 
     # -- hosts and records ----------------------------------------------------
-
-    @property
-    def host(self) -> str:
-        """This nova-compute's host."""
-        return self._host
-
-    @host.setter
-    def host(self, host: str) -> None:
-        self._host = host
 
     def live_hosts(self) -> Collection[str]:
         """The computes that have bare metal nodes and are up, and this one.
@@ -105,28 +100,27 @@ class NovaVirtAPI(virt.VirtAPI):
 
     def owned_instance_uuids(self) -> Collection[str]:
         """The instances that the records give to this host."""
-        found: list[str] = objects.InstanceList.get_uuids_by_host(
-            nova_context.get_admin_context(), self.host
-        )
-        return frozenset(found)
+        context = nova_context.get_admin_context()
+        return frozenset(objects.InstanceList.get_uuids_by_host(context, self.host))
 
     def instance_places(self) -> Mapping[str, str]:
         """The compute nodes of this host's instances."""
-        found = objects.InstanceList.get_by_host(
+        instances = objects.InstanceList.get_by_host(
             nova_context.get_admin_context(), self.host, expected_attrs=[]
         )
-        return {instance.uuid: instance.node or "" for instance in found}
+        return {instance.uuid: instance.node or "" for instance in instances}
 
     def instance_hosts(self, uuids: Collection[str]) -> Mapping[str, str]:
         """The hosts of instances that are not deleted."""
-        return {one.uuid: one.host for one in self._not_deleted(uuids) if one.host}
+        instances = self._find_existing(uuids)
+        return {instance.uuid: instance.host for instance in instances if instance.host}
 
     def existing_instances(self, uuids: Collection[str]) -> Collection[str]:
         """Those that are not deleted; one that can be restored is not, and keeps its node."""
-        return {one.uuid for one in self._not_deleted(uuids)}
+        return {instance.uuid for instance in self._find_existing(uuids)}
 
-    def _not_deleted(self, uuids: Collection[str]) -> Sequence[Any]:
-        return find_instances(uuids, deleted=False, soft_deleted=True)
+    def _find_existing(self, uuids: Collection[str], *attributes: str) -> Sequence[Any]:
+        return find_instances(uuids, attributes, deleted=False, soft_deleted=True)
 
     def has_root_volume(self, instance: Any) -> bool:
         """Whether the server boots from a volume."""
@@ -136,11 +130,13 @@ class NovaVirtAPI(virt.VirtAPI):
     # -- shelved servers ------------------------------------------------------
 
     def placeless(self, uuids: Collection[str]) -> Collection[str]:
-        """Those that are shelved, without a task."""
+        """Those that are deleted, or shelved or in error without a host and a task."""
+        ended = (vm_states.SHELVED_OFFLOADED, vm_states.ERROR)
         return [
-            one.uuid
-            for one in self._not_deleted(uuids)
-            if one.vm_state == vm_states.SHELVED_OFFLOADED and one.task_state is None
+            server.uuid
+            for server in find_instances(uuids)
+            if server.deleted
+            or (server.vm_state in ended and not server.host and server.task_state is None)
         ]
 
     def release_place(self, instance: Any) -> None:
@@ -151,56 +147,45 @@ class NovaVirtAPI(virt.VirtAPI):
 
     def places(self, instance: Any) -> Collection[str]:
         """The uuids of the resource providers that the scheduler has given to a server."""
-        allocations: Mapping[str, Any] = (
-            self.manager.reportclient.get_allocations_for_consumer(
-                nova_context.get_admin_context(), instance.uuid
-            )
-            or {}
-        )
-        return list(allocations)
+        client = self.manager.reportclient
+        context = nova_context.get_admin_context()
+        return list(client.get_allocations_for_consumer(context, instance.uuid) or ())
 
     # -- server groups --------------------------------------------------------
 
     def group_of(self, instance: Any) -> virt.ServerGroup | None:
-        """The server's group; none if nodes have no domains, or the check was switched off."""
-        if self._conf.ironic.failure_domain is None or not self.groups_checked:
-            return None
-        group = self._from_api(instance, lambda context: _group(context, instance.uuid))
+        """The server's group, if the driver checks it."""
+        group = self._from_api(instance, objects.InstanceGroup) if self.groups_checked else None
         if group is None:
             return None
-        others = find_instances(
-            set(group.members) - {instance.uuid},
-            attributes=("system_metadata",),
-            deleted=False,
-            soft_deleted=True,
-        )
-        # One in which a build has just failed has no node, and its domain is a former one.
-        domains = {
-            one.uuid: one.system_metadata.get(sizes.FAILURE_DOMAIN) for one in others if one.node
+        context = nova_context.get_admin_context()
+        others = set(group.members) - {instance.uuid}
+        members = self._find_existing(others, "system_metadata")
+        elsewhere = others - {member.uuid for member in members}
+        # Most of these are deleted; those in other cells are known by their nodes.
+        domains: dict[str, str | None] = {
+            mapping.instance_uuid: None
+            for mapping in objects.InstanceMappingList.get_by_instance_uuids(context, elsewhere)
+            if mapping.cell_mapping is not None and not mapping.queued_for_delete
         }
-        coming = [
-            one.uuid
-            for one in others
-            if one.vm_state == vm_states.BUILDING and domains.get(one.uuid) is None
-        ]
-        for uuid in coming:
-            # It writes its domain down later, and looks for this one then.
-            domains.pop(uuid, None)
-        most = int((group.rules or {}).get("max_server_per_host", 1))
-        return virt.ServerGroup(
-            group.uuid, group.name, group.policy or "", most, domains, len(coming)
-        )
+        building = 0
+        for member in members:
+            # One in which a build has just failed has no node, and its domain is a former one.
+            domain = member.system_metadata.get(sizes.FAILURE_DOMAIN) if member.node else None
+            if domain is None and member.vm_state == vm_states.BUILDING:
+                # It writes its domain down later, and looks for this one then.
+                building += 1
+            elif member.node:
+                domains[member.uuid] = domain
+        return values.server_group(group, domains=domains, building=building)
 
     def domains_of(self, instance: Any) -> Collection[str] | None:
         """What the scheduler hint and the flavor say, for servers in pools."""
         if self._conf.ironic.failure_domain is None:
             return None
-        spec = self._from_api(
-            instance,
-            lambda context: objects.RequestSpec.get_by_instance_uuid(context, instance.uuid),
-        )
+        spec = self._from_api(instance, objects.RequestSpec)
         hint = None if spec is None else spec.get_scheduler_hint(sizes.HINT)
-        return sizes.wanted_domains(hint, instance.flavor.extra_specs)
+        return sizes.named_domains(hint, instance.flavor.extra_specs)
 
     def note_domain(self, instance: Any, domain: str | None) -> None:
         """Keep it with the server, where users don't see it."""
@@ -211,13 +196,13 @@ class NovaVirtAPI(virt.VirtAPI):
         instance.save()
 
     @staticmethod
-    def _from_api(instance: Any, ask: Callable[[Any], Any]) -> Any:
-        """What Nova's API database says; ``None``: this cell has no way to it.
+    def _from_api(instance: Any, kind: Any) -> Any:
+        """What Nova's API database has of a server; ``None``: this cell has no way to it.
 
         :raises ReservationFailed: it does not answer.
         """
         try:
-            return ask(nova_context.get_admin_context())
+            return kind.get_by_instance_uuid(nova_context.get_admin_context(), instance.uuid)
         except exception.NotFound:
             return None
         except Exception as exc:
@@ -230,7 +215,7 @@ class NovaVirtAPI(virt.VirtAPI):
 
     def image_of(self, instance: Any) -> virt.ImageLike | None:
         """The server's image, with the properties that it has."""
-        return values.image(instance.image_meta)
+        return values.image_of(instance.image_meta)
 
     def node_owners(self, uuids: Collection[str]) -> Mapping[str, str]:
         """The hosts of the compute node records; a record's uuid is the node's.
@@ -259,8 +244,8 @@ class NovaVirtAPI(virt.VirtAPI):
 
     def tracked(self) -> Container[str]:
         """The names of the compute nodes that Nova's resource tracker holds."""
-        found: Container[str] = () if self.manager is None else self.manager.rt.compute_nodes
-        return found
+        names: Container[str] = () if self.manager is None else self.manager.rt.compute_nodes
+        return names
 
     def was_moved_away(self, uuid: str) -> bool:
         """Whether another host has got a node's record since it was taken for this host's.
@@ -273,8 +258,8 @@ class NovaVirtAPI(virt.VirtAPI):
         return self.node_owners([uuid]).get(uuid, self.host) != self.host
 
     def known_instances(self, uuids: Collection[str]) -> Mapping[str, str]:
-        """Those of these instances that Nova knows, deleted ones too, and their names."""
-        # Deleted ones are left out only when the filter says so, whatever the context says.
+        """The names of the instances that Nova knows, by uuid; deleted ones too."""
+        # Only the filter, and not the context, decides whether deleted ones are left out.
         return {instance.uuid: instance.name for instance in find_instances(uuids)}
 
     # -- a build --------------------------------------------------------------
@@ -319,7 +304,7 @@ class NovaVirtAPI(virt.VirtAPI):
         except exception.InstanceActionNotFound as missing:
             LOG.debug("Why instance %s failed was not noted: %s", instance.uuid, missing)
         except Exception as other:
-            # What Nova does next depends on the error itself, whatever becomes of the note.
+            # What Nova does next depends on the error, so a note that fails is only logged.
             if other is not error:
                 LOG.warning(
                     "[nova-not-asked] Why instance %s failed was not noted: %s",
@@ -330,9 +315,9 @@ class NovaVirtAPI(virt.VirtAPI):
     def config_drive(self, request: virt.DeployRequest) -> virt.ConfigDrive | None:
         """Nova's own config drive, if the server is to have one."""
         instance: Any = request.instance
-        if not config_drive.is_wanted(instance):
+        if not config_drive.is_requested(instance):
             return None
-        return config_drive.build(
+        return config_drive.build_config_drive(
             self._conf,
             instance,
             values.model_of(request.network_info),
@@ -366,12 +351,8 @@ class NovaVirtAPI(virt.VirtAPI):
         return metadata
 
 
-def _group(context: Any, uuid: str) -> Any:
-    return objects.InstanceGroup.get_by_instance_uuid(context, uuid)
-
-
 def find_instances(
-    uuids: Collection[str], *, attributes: Sequence[str] = (), **filters: bool
+    uuids: Collection[str], attributes: Sequence[str] = (), **filters: bool
 ) -> list[Any]:
     """Instances by their uuids, deleted ones too unless a filter says otherwise."""
     return [

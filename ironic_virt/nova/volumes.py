@@ -65,8 +65,9 @@ class Volumes:
         if len(places) != 1 or is_elsewhere:
             raise exceptions.ReservationFailed(
                 instance.uuid,
-                f"the scheduler's place is not known: {', '.join(places) or 'none'}. What a "
-                "former try has left is given up within two refreshes",
+                "can't tell which compute node the scheduler chose: "
+                f"{', '.join(places) or 'none'}. What an earlier try reserved is released within "
+                "two refreshes",
                 candidates=len(places),
             )
         try:
@@ -88,9 +89,7 @@ class Volumes:
     ) -> None:
         """Refused; Nova gives the volume back, and its user reads why."""
         with translated(Doing.VOLUMES, instance):
-            raise exceptions.OperationNotSupported(
-                "attaching a volume to a server that runs", _WHEN
-            )
+            raise exceptions.OperationNotSupported("attaching a volume to a running server", _WHEN)
 
     def detach_volume(
         self,
@@ -103,5 +102,5 @@ class Volumes:
         """Refused; the volume stays the server's."""
         with translated(Doing.VOLUMES, instance):
             raise exceptions.OperationNotSupported(
-                "detaching a volume of a server that runs", _WHEN
+                "detaching a volume from a running server", _WHEN
             )

@@ -48,7 +48,7 @@ class Provider(msgspec.Struct, frozen=True, array_like=True):
     consumers: frozenset[str]
 
 
-class State(msgspec.Struct, frozen=True):
+class WarmState(msgspec.Struct, frozen=True):
     """What the file holds.
 
     :ivar made_by: the releases of Nova and of this package, and a digest of ``provider.yaml``.
@@ -65,11 +65,13 @@ class State(msgspec.Struct, frozen=True):
 
     def nodes(self) -> dict[str, str]:
         """The nodes at which servers had allocations."""
-        return {uuid: name for name, one in self.providers.items() for uuid in one.consumers}
+        return {
+            uuid: name for name, provider in self.providers.items() for uuid in provider.consumers
+        }
 
 
 def made_by(rt: Any) -> tuple[str, ...]:
-    """What decides, beside the driver, what a pass writes.
+    """What a pass writes depends on this, in addition to the driver's answers.
 
     :param rt: Nova's resource tracker.
     """
@@ -90,19 +92,20 @@ def list_generations(client: Any, context: Any) -> dict[str, int]:
     )
     if answer.status_code != 200:
         raise OSError(f"{answer.status_code} {answer.text}")
-    return {one["uuid"]: one["generation"] for one in answer.json()["resource_providers"]}
+    providers = answer.json()["resource_providers"]
+    return {provider["uuid"]: provider["generation"] for provider in providers}
 
 
-def path_of(directory: str, host: str) -> str:
+def state_path(directory: str, host: str) -> str:
     """The file of a host."""
     return os.path.join(directory, f"ironic-virt-{urllib.parse.quote(host, safe='')}.json")
 
 
-def load(path: str, rt: Any) -> State | None:
+def load_state(path: str, rt: Any) -> WarmState | None:
     """What the last process has left, if this one can use it."""
     try:
         with open(path, "rb") as file:
-            state = msgspec.json.decode(file.read(), type=State)
+            state = msgspec.json.decode(file.read(), type=WarmState)
     except FileNotFoundError:
         return None
     except (OSError, msgspec.MsgspecError) as exc:
@@ -111,7 +114,7 @@ def load(path: str, rt: Any) -> State | None:
     return state if (state.made_by, state.host) == (made_by(rt), rt.host) else None
 
 
-def save(path: str, state: State) -> None:
+def save_state(path: str, state: WarmState) -> None:
     """Write the file, whole or not at all.
 
     :raises OSError: it can't be written.
@@ -135,7 +138,7 @@ class WarmStart:
         self,
         rt: Any,
         client: Any,
-        state: State,
+        state: WarmState,
         offered: Callable[[str], Any],
     ) -> None:
         self._rt = rt
@@ -168,7 +171,7 @@ class WarmStart:
         return report.ProviderAllocInfo(allocations={uuid: {} for uuid in provider.consumers})
 
     def learn(self, nodename: str) -> None:
-        """See from a node that got a whole pass which traits Nova adds to the driver's."""
+        """Learn from a node after a whole pass which traits Nova adds to the driver's."""
         record = self._rt.compute_nodes.get(nodename)
         if self._added is None and record is not None and self._rt.pci_tracker is not None:
             offer, _, _ = self._offered(nodename)
@@ -194,7 +197,7 @@ class WarmStart:
             provider.inventory == offer.inventory
             and provider.traits == offer.traits | self._added
             and provider.consumers <= period.servers
-            and zones.agrees(provider.aggregates)
+            and zones.aggregates(provider.aggregates) == provider.aggregates
             and _is_as_reported(record, resource)
         ):
             return None
@@ -282,13 +285,14 @@ class Keeper:
         self._passes = passes
         providers = {
             name: provider
-            for name, one in passes.items()
-            if not one.inputs.failed_builds
-            and (provider := self._provider(self._providers.get(name), one)) is not None
+            for name, clean in passes.items()
+            if not clean.inputs.failed_builds
+            and (provider := self._provider(self._providers.get(name), clean)) is not None
         }
         self._providers = providers
         try:
-            save(self._path, State(made_by(self._rt), self._rt.host, since, servers, providers))
+            state = WarmState(made_by(self._rt), self._rt.host, since, servers, providers)
+            save_state(self._path, state)
             self._failing = False
         except OSError as exc:
             if not self._failing:
@@ -299,15 +303,15 @@ class Keeper:
                 )
             self._failing = True
 
-    def _provider(self, last: Provider | None, one: Pass) -> Provider | None:
-        generation = one.outcome.generation
-        if last is not None and (last.generation, last.consumers) == (generation, one.consumers):
+    def _provider(self, last: Provider | None, clean: Pass) -> Provider | None:
+        generation = clean.outcome.generation
+        if last is not None and (last.generation, last.consumers) == (generation, clean.consumers):
             return last
         try:
-            data = self._client._provider_tree.data(one.outcome.uuid)
+            data = self._client._provider_tree.data(clean.outcome.uuid)
         except ValueError:
             return None
         if generation is None or data.generation != generation:
             return None
         traits, aggregates = frozenset(data.traits), frozenset(data.aggregates)
-        return Provider(generation, data.inventory, traits, aggregates, one.consumers)
+        return Provider(generation, data.inventory, traits, aggregates, clean.consumers)

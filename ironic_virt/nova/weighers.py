@@ -10,30 +10,25 @@ In ``nova.conf`` of the scheduler::
 
 from __future__ import annotations
 
-import dataclasses
-import math
 from typing import Any
 
 from nova.scheduler import weights
 
 from ironic_virt.nova import sizes
+from ironic_virt.request.sizes import of_flavor
 
 
 class SnugFitWeigher(weights.BaseHostWeigher):  # type: ignore[misc]
     """The less of a node is left over, the better.
 
     What is left over is counted in doublings: memory, cores and disk that are all twice
-    as much as asked for count 3.  Hosts that are no bare metal all weigh the same.
+    as much as asked for count 3.  Hosts that are not bare metal all weigh the same.
     """
 
     def _weigh_object(self, host_state: Any, spec_obj: Any) -> float:
         if not sizes.is_bare_metal(host_state):
             return 0.0
-        has, asked = sizes.of_host(host_state), sizes.of_request(spec_obj)
-        return -sum(
-            _doublings(getattr(has, size.name), getattr(asked, size.name))
-            for size in dataclasses.fields(sizes.Sizes)
-        )
+        return -sizes.of_host(host_state).left_over(of_flavor(spec_obj))
 
 
 class PlainPoolWeigher(weights.BaseHostWeigher):  # type: ignore[misc]
@@ -41,11 +36,11 @@ class PlainPoolWeigher(weights.BaseHostWeigher):  # type: ignore[misc]
 
     For ``[ironic] node_selection = ironic``.  The driver takes a plain node in any case;
     with this the pool with a GPU isn't counted down for it until the next refresh.  It
-    outweighs all others.  Hosts that are no pools all weigh the same.
+    outweighs all others.  Hosts that are not pools all weigh the same.
     """
 
     def weight_multiplier(self, host_state: Any) -> float:
-        """See Nova's weighers."""
+        """Outweigh all other weighers by default."""
         return 100.0
 
     def _weigh_object(self, host_state: Any, spec_obj: Any) -> float:
@@ -54,17 +49,12 @@ class PlainPoolWeigher(weights.BaseHostWeigher):  # type: ignore[misc]
 
 
 def _required_traits(spec: Any) -> frozenset[str]:
-    wanted = {
+    traits = {
         key.partition(":")[2]
         for key, value in spec.flavor.extra_specs.items()
         if key.startswith("trait") and value == "required"
     }
     image = spec.image if spec.obj_attr_is_set("image") else None
     if image is not None and image.obj_attr_is_set("properties"):
-        wanted.update(image.properties.get("traits_required") or ())
-    return frozenset(wanted)
-
-
-def _doublings(has: int, asked: int) -> float:
-    # A size that nobody knows is 0, and no better than a snug one.
-    return max(0.0, math.log2((has + 1) / (asked + 1))) if has else 0.0
+        traits.update(image.properties.get("traits_required") or ())
+    return frozenset(traits)
