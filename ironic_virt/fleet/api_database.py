@@ -13,6 +13,7 @@ from oslo_config import cfg
 from oslo_db import exception as db_exception
 
 from ironic_virt import exceptions
+from ironic_virt.fleet import nova_conf
 from ironic_virt.fleet.hosts import Aggregate, Flavor, Group, Hosts
 
 _POLICIES = ("affinity", "anti-affinity")
@@ -23,51 +24,52 @@ class ApiDatabaseFailed(exceptions.IronicVirtError):
 
 
 def read(conf: cfg.ConfigOpts, servers: Collection[str]) -> Hosts:
-    """Read it, and of the groups those of some servers."""
+    """Read it all, but only the groups of these servers."""
     admin = nova_context.get_admin_context()
     try:
         mappings = objects.HostMappingList.get_all(admin)
         return Hosts(
-            {one.host: str(one.cell_mapping.uuid) for one in mappings},
-            [
-                Aggregate(
-                    *(one.name, str(one.uuid), frozenset(one.hosts)),
-                    one.metadata.get("availability_zone"),
-                )
-                for one in objects.AggregateList.get_all(admin)
-            ],
+            {mapping.host: str(mapping.cell_mapping.uuid) for mapping in mappings},
+            list(map(_make_aggregate, objects.AggregateList.get_all(admin))),
             {
                 member: group
-                for group in map(_group, objects.InstanceGroupList.get_all(admin))
+                for group in map(_make_group, objects.InstanceGroupList.get_all(admin))
                 if group is not None and group.members & set(servers)
                 for member in group.members
             },
-            list(_flavors(objects.FlavorList.get_all(admin))),
+            list(_make_flavors(objects.FlavorList.get_all(admin))),
             conf.default_availability_zone,
         )
     except db_exception.DBError as exc:
-        raise ApiDatabaseFailed(f"Nova's API database: {exc}") from exc
+        raise ApiDatabaseFailed(f"Nova's API database: {nova_conf.reason_of(exc)}") from exc
 
 
-def _group(found: Any) -> Group | None:
+def _make_aggregate(record: Any) -> Aggregate:
+    zone = record.metadata.get("availability_zone")
+    return Aggregate(record.name, str(record.uuid), frozenset(record.hosts), zone)
+
+
+def _make_group(record: Any) -> Group | None:
     """A group with a policy that is enforced."""
-    if found.policy not in _POLICIES:
+    if record.policy not in _POLICIES:
         return None
-    most = None if found.policy == "affinity" else int(found.rules.get("max_server_per_host", 1))
-    return Group(str(found.uuid), frozenset(found.members or ()), most)
+    most = None if record.policy == "affinity" else int(record.rules.get("max_server_per_host", 1))
+    return Group(str(record.uuid), frozenset(record.members or ()), most)
 
 
-def _flavors(listed: Any) -> Iterator[Flavor]:
-    for one in listed:
-        asked = {name.partition(":")[::2]: value for name, value in one.extra_specs.items()}
-        classes = {
+def _make_flavors(records: Any) -> Iterator[Flavor]:
+    for record in records:
+        specs = {name.partition(":")[::2]: value for name, value in record.extra_specs.items()}
+        classes = frozenset(
             name
-            for (kind, name), amount in asked.items()
+            for (kind, name), amount in specs.items()
             if kind == "resources" and name.startswith("CUSTOM_") and amount != "0"
-        }
-        traits: dict[str, set[str]] = {"required": set(), "forbidden": set()}
-        for (kind, name), value in asked.items():
-            if kind == "trait" and value in traits:
-                traits[value].add(name)
+        )
+        required, forbidden = (
+            frozenset(
+                name for (kind, name), use in specs.items() if (kind, use) == ("trait", word)
+            )
+            for word in ("required", "forbidden")
+        )
         if classes:
-            yield Flavor(one.name, frozenset(classes), *map(frozenset, traits.values()))
+            yield Flavor(record.name, classes, required, forbidden)

@@ -19,9 +19,11 @@ from nova import context as nova_context
 from nova import exception, objects
 from nova.db.main import api as main_db
 from nova.db.main import models
+from oslo_db import exception as db_exception
 
 from ironic_virt import exceptions
 from ironic_virt.driver.resources import HYPERVISOR_TYPE
+from ironic_virt.fleet import nova_conf
 from ironic_virt.fleet.deployment import Record, Server, Service
 
 _CHUNK = 500
@@ -51,47 +53,43 @@ class Cell:
 
 
 def cells(names: Collection[str] = ()) -> list[Cell]:
-    """The cells, with the one for servers without a host at the end.
-
-    :param names: names or uuids of cells; none: all.
-    :raises InvalidConfiguration: there is no cell of one of the names.
-    """
+    """These cells by name or uuid, or all, with the one for servers without a host at the end."""
     admin = nova_context.get_admin_context()
-    found, left = [], set(names)
-    for mapping in objects.CellMappingList.get_all(admin):
-        called = {mapping.name, str(mapping.uuid)}
-        if names and not mapping.is_cell0() and not called & set(names):
+    read, unknown = [], set(names)
+    try:
+        mappings = objects.CellMappingList.get_all(admin)
+    except db_exception.DBError as exc:
+        raise CellFailed(f"Nova's API database: {nova_conf.reason_of(exc)}") from exc
+    for mapping in mappings:
+        uuid = str(mapping.uuid)
+        if names and not mapping.is_cell0() and not {mapping.name, uuid} & set(names):
             continue
-        left -= called
+        unknown -= {mapping.name, uuid}
         context = nova_context.get_admin_context()
         nova_context.set_target_cell(context, mapping)
-        uuid = str(mapping.uuid)
-        found.append(Cell(uuid, mapping.name or uuid, context, mapping.is_cell0()))
-    if left:
-        raise exceptions.InvalidConfiguration("--cell", f"no cell {', '.join(sorted(left))}")
-    return sorted(found, key=lambda cell: (cell.is_cell0, cell.name, cell.uuid))
+        read.append(Cell(uuid, mapping.name or uuid, context, mapping.is_cell0()))
+    if unknown:
+        raise exceptions.InvalidConfiguration("--cell", f"no cell {', '.join(sorted(unknown))}")
+    return sorted(read, key=lambda cell: (cell.is_cell0, cell.name, cell.uuid))
 
 
-def _rows(cell: Cell, statement: Any) -> Sequence[Any]:
+def _select_rows(cell: Cell, statement: Any) -> Sequence[Any]:
     manager = main_db.get_context_manager(cell.context)
     try:
         with manager.reader.using(cell.context) as session:
             return list(session.execute(statement))
     except Exception as exc:
-        raise CellFailed(f"cell {cell.name}: its database: {exc}") from exc
+        raise CellFailed(f"The database of cell {cell.name}: {nova_conf.reason_of(exc)}") from exc
 
 
 def services(cell: Cell, down_time: float, now: datetime.datetime) -> Iterator[Service]:
-    """The services of nova-compute.
-
-    :param now: in UTC; for a database that has no clock of its own.
-    """
-    rows = _rows(cell, _select_services())
-    now = clock(cell) or now
+    """The services of nova-compute; ``now`` is used if the database has no clock."""
+    rows = _select_rows(cell, _select_services())
+    read_at = clock(cell) or now
     for row in rows:
-        service = _service(cell.uuid, row)
+        service = _make_service(cell.uuid, row)
         since = service.last_seen or service.created
-        is_fresh = since is not None and abs((now - since).total_seconds()) <= down_time
+        is_fresh = since is not None and abs((read_at - since).total_seconds()) <= down_time
         yield dataclasses.replace(service, up=is_fresh and not service.forced_down)
 
 
@@ -99,7 +97,7 @@ def locked_service(session: Any, host: str) -> Service | None:
     """A host's service, whose row stays as it is until the transaction ends."""
     statement = _select_services().where(models.Service.host == host)
     row = session.execute(statement.with_for_update(read=True)).first()
-    return None if row is None else _service("", row)
+    return None if row is None else _make_service("", row)
 
 
 def _select_services() -> Any:
@@ -110,7 +108,7 @@ def _select_services() -> Any:
     ).where(table.deleted == 0, table.binary == "nova-compute")
 
 
-def _service(cell: str, row: Any) -> Service:
+def _make_service(cell: str, row: Any) -> Service:
     return Service(
         cell,
         row.id,
@@ -130,64 +128,66 @@ def records(cell: Cell, uuids: Collection[str] | None = None) -> Iterator[Record
     statement = sa.select(table.id, table.uuid, table.host, name).where(
         table.deleted == 0, table.hypervisor_type == HYPERVISOR_TYPE
     )
-    for part in _parts(statement, table.uuid, uuids):
-        for row in _rows(cell, part):
+    for part in _split_values(statement, table.uuid, uuids):
+        for row in _select_rows(cell, part):
             yield Record(cell.uuid, row.id, row.uuid, row.host or "", row.name or "")
 
 
 def servers_of(cell: Cell, hosts: Collection[str]) -> Iterator[Server]:
     """The servers of hosts that are not deleted."""
-    return _servers(cell, models.Instance.host, hosts, models.Instance.deleted == 0)
+    return _read_servers(cell, models.Instance.host, hosts, models.Instance.deleted == 0)
 
 
 def servers_on(cell: Cell, names: Collection[str]) -> Iterator[Server]:
     """The servers that are not deleted, on compute nodes of these names."""
-    return _servers(cell, models.Instance.node, names, models.Instance.deleted == 0)
+    return _read_servers(cell, models.Instance.node, names, models.Instance.deleted == 0)
 
 
 def servers(cell: Cell, uuids: Collection[str]) -> Iterator[Server]:
     """These servers, deleted ones too."""
-    return _servers(cell, models.Instance.uuid, uuids)
+    return _read_servers(cell, models.Instance.uuid, uuids)
 
 
-def _servers(cell: Cell, column: Any, wanted: Collection[str], *also: Any) -> Iterator[Server]:
-    for part in _parts(sa.select(*_SERVER_COLUMNS).where(*also), column, wanted):
-        yield from (Server(cell.uuid, *row) for row in _rows(cell, part))
+def _read_servers(
+    cell: Cell, column: Any, names: Collection[str], *conditions: Any
+) -> Iterator[Server]:
+    for part in _split_values(sa.select(*_SERVER_COLUMNS).where(*conditions), column, names):
+        yield from (Server(cell.uuid, *row) for row in _select_rows(cell, part))
 
 
 def migrations(cell: Cell, uuids: Collection[str]) -> Iterator[str]:
-    """Those of these uuids that are migrations': while one goes on, it holds an allocation."""
+    """The uuids that are migrations': a running migration holds an allocation."""
     table = models.Migration
-    for part in _parts(sa.select(table.uuid), table.uuid, uuids):
-        yield from (row.uuid for row in _rows(cell, part))
+    for part in _split_values(sa.select(table.uuid), table.uuid, uuids):
+        yield from (row.uuid for row in _select_rows(cell, part))
 
 
 def being_built(uuids: Collection[str]) -> list[str]:
-    """Those of these uuids that are servers which the scheduler has, and no cell yet."""
+    """The uuids of servers that the scheduler has, and no cell yet."""
     admin = nova_context.get_admin_context()
-    found = []
+    servers = []
     for uuid in uuids:
         with contextlib.suppress(exception.BuildRequestNotFound):
             objects.BuildRequest.get_by_instance_uuid(admin, uuid)
-            found.append(uuid)
-    return found
+            servers.append(uuid)
+    return servers
 
 
 def clock(cell: Cell) -> datetime.datetime | None:
-    """What time the cell's database has, in UTC; ``None``: it has no clock of its own."""
+    """The time of the cell's database, in UTC; ``None``: it has no clock."""
     manager = main_db.get_context_manager(cell.context)
     with manager.reader.using(cell.context) as session:
         if session.get_bind().dialect.name not in ("mysql", "mariadb"):
             return None
-        told: datetime.datetime = session.execute(sa.select(sa.func.utc_timestamp())).scalar_one()
-    return told.replace(tzinfo=datetime.UTC)
+        time: datetime.datetime = session.execute(sa.select(sa.func.utc_timestamp())).scalar_one()
+    return time.replace(tzinfo=datetime.UTC)
 
 
-def _parts(statement: Any, column: Any, values: Collection[str] | None) -> Iterator[Any]:
+def _split_values(statement: Any, column: Any, values: Collection[str] | None) -> Iterator[Any]:
     """A statement for each chunk of the values; one for all if there is no condition."""
     if values is None:
         yield statement
         return
-    wanted = sorted(values)
-    for begin in range(0, len(wanted), _CHUNK):
-        yield statement.where(column.in_(wanted[begin : begin + _CHUNK]))
+    ordered = sorted(values)
+    for begin in range(0, len(ordered), _CHUNK):
+        yield statement.where(column.in_(ordered[begin : begin + _CHUNK]))

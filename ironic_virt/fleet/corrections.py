@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What the doctor can mend by itself: only what changes nothing that anybody uses.
+"""What the doctor can correct by itself: only what changes nothing that anybody uses.
 
-Each correction looks again right before it acts, and does nothing if what was found is no
-longer so.
+Each correction looks again right before it acts, and leaves alone what has changed since.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from ironic_virt.fleet.findings import Finding
 from ironic_virt.fleet.placement import OF_NOVA, PlacementClient
 
 Correction = Callable[[Finding, PlacementClient, IronicClient], str]
-"""Does what is to be done, and says in words what that was."""
+"""Corrects a finding, and returns in words what it did."""
 
 
 class NoLongerSo(exceptions.IronicVirtError):
-    """What was found is not the case any more; nothing was changed."""
+    """The finding no longer holds; nothing was changed."""
 
 
 def _delete_allocation(finding: Finding, placement: PlacementClient, ironic: IronicClient) -> str:
@@ -32,44 +31,42 @@ def _delete_allocation(finding: Finding, placement: PlacementClient, ironic: Iro
     alive = any(not server.deleted for cell in known for server in cells.servers(cell, [consumer]))
     migrating = any(True for cell in known for _ in cells.migrations(cell, [consumer]))
     if alive or migrating or cells.being_built([consumer]):
-        raise NoLongerSo(f"{consumer} is known to Nova by now")
+        raise NoLongerSo(f"Nova knows {consumer} now")
     if (kind := placement.consumer_type(consumer)) not in OF_NOVA:
-        raise NoLongerSo(f"{consumer} is not Nova's: its type is {kind}")
+        raise NoLongerSo(f"{consumer} does not belong to Nova: its type is {kind}")
     placement.delete_allocations(consumer)
     return f"deleted the allocations of {consumer}"
 
 
-def _reserve(finding: Finding, placement: PlacementClient, ironic: IronicClient) -> str:
-    why = resources.why_not_free(ironic.get_node(finding.about))
-    if why is None:
-        raise NoLongerSo(f"node {finding.about} is free by now")
+def _reserve_inventory(finding: Finding, placement: PlacementClient, ironic: IronicClient) -> str:
+    if resources.why_not_free(ironic.get_node(finding.about)) is None:
+        raise NoLongerSo(f"node {finding.about} is free now")
     name = finding.facts["resource_class"]
     placement.reserve(finding.facts["provider"], name)
     return f"reserved {name}"
 
 
-def _allocate(finding: Finding, placement: PlacementClient, ironic: IronicClient) -> str:
-    server = finding.facts["server"]
-    found = [one for cell in cells.cells() for one in cells.servers(cell, [server])]
-    if not any(one.is_on_a_node for one in found):
-        raise NoLongerSo(f"server {server} is gone, or something is being done to it")
-    (alive, *_) = [one for one in found if one.is_on_a_node]
-    node, place = ironic.node_of_instance(server), alive.node or ""
+def _allocate_again(finding: Finding, placement: PlacementClient, ironic: IronicClient) -> str:
+    uuid, provider = finding.facts["server"], finding.facts["provider"]
+    records = (server for cell in cells.cells() for server in cells.servers(cell, [uuid]))
+    server = next((record for record in records if record.is_on_a_node), None)
+    if server is None:
+        raise NoLongerSo(f"server {uuid} is gone, or has an operation in progress")
+    node, place = ironic.node_of_instance(uuid), server.node or ""
     if node is None:
-        raise NoLongerSo(f"no node carries server {server}")
-    if place not in (node.uuid, pool_name(alive.host or "", node)):
-        raise NoLongerSo(f"node {node.uuid} carries server {server}, its record names {place}")
-    provider = finding.facts["provider"]
-    owner = alive.project_id or "", alive.user_id or ""
-    # Of an allocation that is elsewhere, the finding is about that provider.
-    name = placement.allocate(server, provider, *owner, instead_of=finding.about)
+        raise NoLongerSo(f"no node carries server {uuid}")
+    if place not in (node.uuid, pool_name(server.host or "", node)):
+        raise NoLongerSo(f"node {node.uuid} carries server {uuid}, but Nova has it on {place}")
+    owner = server.project_id or "", server.user_id or ""
+    # The finding of an allocation that is elsewhere is about the provider that it is from.
+    name = placement.allocate(uuid, provider, *owner, instead_of=finding.about)
     return f"allocated {name} of {provider}"
 
 
 CORRECTIONS: Mapping[str, Correction] = {
-    "allocation-elsewhere": _allocate,
-    "allocation-missing": _allocate,
+    "allocation-elsewhere": _allocate_again,
+    "allocation-missing": _allocate_again,
     "allocation-of-nobody": _delete_allocation,
-    "offered-unavailable": _reserve,
+    "offered-unavailable": _reserve_inventory,
 }
 """By the code of the finding."""

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""A deployment as it was read: what Nova, Placement and Ironic say of the same nodes.
+"""A deployment as it was read: what Nova, Placement and Ironic know about the same nodes.
 
 Plain frozen data, read by :mod:`ironic_virt.fleet.reading` and made by hand in tests.  The
 checks and the plans are functions of it, so none of them asks anything.
@@ -13,13 +13,17 @@ import datetime
 import functools
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ironic_virt.baremetal.node import Node
 from ironic_virt.driver.pools import counts, names
 from ironic_virt.fleet.hosts import Hosts
 from ironic_virt.fleet.options import ServiceOptions
 
+if TYPE_CHECKING:
+    from ironic_virt.standby import Look
+
+K = TypeVar("K")
 T = TypeVar("T")
 CAPABILITY_TRAITS = "COMPUTE_"
 """Nova adds traits that begin so for what the driver can do."""
@@ -92,7 +96,7 @@ class Server:
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing is being done to it, so that all records should agree."""
+        """Whether it has no operation in progress, so that all records should agree."""
         return self.task_state is None and self.vm_state not in _UNSETTLED
 
     @property
@@ -134,6 +138,7 @@ class Placement:
     :ivar traits: by trait, the providers that have it; only of traits that were asked for.
     :ivar allocations: by provider, by consumer; only of providers that were asked.
     :ivar stocks: by provider, by resource class; only of providers that were asked.
+    :ivar aggregates: by uuid of a zone's, the providers that are in it.
     """
 
     providers: Mapping[str, Provider] = dataclasses.field(default_factory=dict)
@@ -141,42 +146,11 @@ class Placement:
     traits: Mapping[str, frozenset[str]] = dataclasses.field(default_factory=dict)
     allocations: Mapping[str, Mapping[str, Resources]] = dataclasses.field(default_factory=dict)
     stocks: Mapping[str, Mapping[str, Stock]] = dataclasses.field(default_factory=dict)
+    aggregates: Mapping[str, frozenset[str]] = dataclasses.field(default_factory=dict)
 
     def offers(self, provider: str) -> frozenset[str]:
-        """The resource classes of which a provider has room for one more."""
+        """The resource classes that a provider has room for."""
         return frozenset(name for name, having in self.room.items() if provider in having)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Component:
-    """A part of the deployment.
-
-    :ivar oldest: the oldest version that the tools and the driver work with.
-    :ivar seconds_ahead: how far its clock is ahead of this machine's; ``None``: not known.
-    """
-
-    name: str
-    version: str | None = None
-    oldest: str | None = None
-    is_too_old: bool = False
-    seconds_ahead: float | None = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Lease:
-    """Of a host name whose processes have a standby.
-
-    :ivar age: seconds since its active process has renewed it; ``None``: no process is active.
-    :ivar untold: why nobody knows; empty: it is known.
-    """
-
-    age: float | None = None
-    untold: str = ""
-
-    @property
-    def is_free(self) -> bool:
-        """Whether it is known that no process is active."""
-        return self.age is None and not self.untold
 
 
 @dataclasses.dataclass(frozen=True)
@@ -193,6 +167,8 @@ class Deployment:
     :ivar options: of services, by host; only of those whose file was given.
     :ivar leases: by host, of those whose file names the backend of a standby.
     :ivar novas_options: the names of Nova's own options in ``[ironic]``.
+    :ivar group_filters: by name, the modules of the scheduler's filters of server groups.
+    :ivar clocks: how many seconds the clocks of others are ahead of this machine's.
     """
 
     read_at: datetime.datetime
@@ -206,10 +182,11 @@ class Deployment:
     nodes: Mapping[str, Node] = dataclasses.field(default_factory=dict)
     placement: Placement = dataclasses.field(default_factory=Placement)
     options: Mapping[str, ServiceOptions] = dataclasses.field(default_factory=dict)
-    leases: Mapping[str, Lease] = dataclasses.field(default_factory=dict)
+    leases: Mapping[str, Look] = dataclasses.field(default_factory=dict)
     hosts: Hosts = dataclasses.field(default_factory=Hosts)
     novas_options: Collection[str] = frozenset()
-    components: Sequence[Component] = ()
+    group_filters: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    clocks: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     @functools.cached_property
     def service_of(self) -> Mapping[str, Service]:
@@ -219,7 +196,8 @@ class Deployment:
     @functools.cached_property
     def node_records(self) -> Mapping[str, Record]:
         """Records of single nodes, by the node's uuid; of several, the first."""
-        return {one.name: one for one in reversed(self.records) if not is_pool(one)}
+        records = reversed(self.records)
+        return {record.name: record for record in records if not is_pool(record)}
 
     @functools.cached_property
     def owner_of(self) -> Mapping[str, str]:
@@ -234,23 +212,25 @@ class Deployment:
     @functools.cached_property
     def records_by_name(self) -> Mapping[str, Sequence[Record]]:
         """All records of each name."""
-        return _grouped((record.name, record) for record in self.records)
+        return grouped((record.name, record) for record in self.records)
 
     @functools.cached_property
     def live_servers(self) -> Sequence[Server]:
         """Servers that are not deleted and that a compute service has."""
-        return [one for one in self.servers.values() if not one.deleted and one.host]
+        servers = self.servers.values()
+        return [server for server in servers if not server.deleted and server.host]
 
     @functools.cached_property
     def bare_metal_servers(self) -> Sequence[Server]:
         """Servers that some node should carry."""
         hosts = self.bare_metal_hosts
-        return [one for one in self.live_servers if one.is_on_a_node and one.host in hosts]
+        servers = self.live_servers
+        return [server for server in servers if server.is_on_a_node and server.host in hosts]
 
     @functools.cached_property
     def servers_by_place(self) -> Mapping[str, Sequence[Server]]:
         """Servers that are not deleted, by the name of their compute node record."""
-        return _grouped((one.node or "", one) for one in self.live_servers)
+        return grouped((server.node or "", server) for server in self.live_servers)
 
     @functools.cached_property
     def node_of_server(self) -> Mapping[str, str]:
@@ -263,22 +243,10 @@ class Deployment:
         """Hosts that have records of bare metal, or whose file was given."""
         return frozenset(record.host for record in self.records) | self.options.keys()
 
-    @property
-    def bare_metal_services(self) -> Sequence[Service]:
-        """The services of hosts of bare metal, by host."""
-        hosts = sorted(self.service_of.keys() & self.bare_metal_hosts)
-        return [self.service_of[host] for host in hosts]
-
     @functools.cached_property
-    def hosts_not_told(self) -> frozenset[str]:
-        """Hosts of bare metal whose file was not given, so that nobody knows their target set."""
+    def hosts_without_file(self) -> frozenset[str]:
+        """Hosts of bare metal whose file was not given, so their target set is unknown."""
         return self.bare_metal_hosts - self.options.keys()
-
-    @property
-    def clocks_ahead(self) -> list[tuple[str, float]]:
-        """The components whose clock was asked, and how far each is ahead, in seconds."""
-        asked = ((part.name, part.seconds_ahead) for part in self.components)
-        return [(name, ahead) for name, ahead in asked if ahead is not None]
 
     def host_of(self, node: Node) -> str:
         """The host of the instance on a node, or else of the node's record; empty: neither."""
@@ -297,18 +265,15 @@ def pool_name(host: str, node: Node) -> str:
 
 
 def pools(host: str, nodes: Iterable[Node], places: Mapping[str, str]) -> dict[str, counts.Pool]:
-    """The pools of a host by name, with their numbers.
-
-    :param nodes: those that are the host's.
-    :param places: the host's servers, and the names of the records that they are on.
-    """
+    """The pools of a host by name, of its nodes and of the records that its servers are on."""
     listed = list(nodes)
     carried = [node.instance_uuid for node in listed if node.instance_uuid]
     return counts.pools_of(listed, host, places, carried)
 
 
-def _grouped(pairs: Iterable[tuple[str, T]]) -> Mapping[str, Sequence[T]]:
-    found: dict[str, list[T]] = defaultdict(list)
+def grouped(pairs: Iterable[tuple[K, T]]) -> dict[K, list[T]]:
+    """Values by their key."""
+    values: dict[K, list[T]] = defaultdict(list)
     for key, value in pairs:
-        found[key].append(value)
-    return found
+        values[key].append(value)
+    return values

@@ -2,8 +2,8 @@
 
 """What the doctor may find: tables of checks, and the finding itself.
 
-A check is one row of a table: its code, how bad it is, what mends it, and a function that yields
-the objects of which it is so, each with what is wrong.
+A check is a function that yields the objects with a problem, each with what is wrong.  Its
+decorator gives it a code, a severity and a suggested fix.
 """
 
 from __future__ import annotations
@@ -24,32 +24,49 @@ class Severity(enum.Enum):
     ERROR = "error"
     """A node or a server that can't be used, or that nobody looks after."""
     WARNING = "warning"
-    """Wrong, and harmless for now."""
+    """Wrong, but harmless for now."""
 
 
 T = TypeVar("T")
 CRITICAL, ERROR, WARNING = Severity
 Problem = tuple[str, str] | tuple[str, str, dict[str, str]]
-"""An object, what is wrong with it, and the names that the fix and a correction need."""
+"""An object, what is wrong with it, and the facts that the fix and a correction need."""
 Problems = Iterable[Problem]
-Table = dict[str, tuple[Severity, str, Callable[[Deployment], Problems]]]
-"""By code: how bad it is, the fix, and what looks for it.  ``{name}`` in a fix is one of the
-problem's names; ``{about}`` is the object."""
+Find = Callable[[Deployment], Problems]
+Table = dict[str, tuple[Severity, str, Find]]
+"""By code: the severity, the fix and the check."""
+
+
+def check(table: Table, code: str, severity: Severity, fix: str) -> Callable[[Find], Find]:
+    """Enter the decorated check into a table.
+
+    :param fix: what to do; ``{about}`` stands for the object, another name for that fact.
+    """
+
+    def enter(find: Find) -> Find:
+        table[code] = (severity, fix, find)
+        return find
+
+    return enter
 
 
 def each(
     things: Callable[[Deployment], Iterable[tuple[str, T]]],
-    wrong: Callable[[Deployment, T], str | None],
-) -> Callable[[Deployment], Problems]:
-    """A check that looks at one thing at a time; ``wrong`` says what is wrong with it."""
-    return lambda fleet: (
-        (name, words) for name, one in things(fleet) if (words := wrong(fleet, one))
+) -> Callable[[Callable[[Deployment, T], str | None]], Find]:
+    """Make a check of a function that says what is wrong with one thing."""
+    return lambda wrong: (
+        lambda fleet: (
+            (name, words) for name, thing in things(fleet) if (words := wrong(fleet, thing))
+        )
     )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Finding:
-    """One problem: a node, a server, a provider or a service, and what is wrong with it."""
+    """One problem: a node, a server, a provider or a service, and what is wrong with it.
+
+    :ivar name: the name that Ironic has for the node, if it is one and has one.
+    """
 
     code: str
     severity: Severity
@@ -57,11 +74,8 @@ class Finding:
     about: str
     words: str
     facts: dict[str, str] = dataclasses.field(default_factory=dict, hash=False)
+    name: str | None = None
 
     def __str__(self) -> str:
-        return f"{self.code}: {self.about}: {self.words}"
-
-    @property
-    def mend(self) -> str:
-        """The command or the act that mends it, with the object's names in it."""
-        return self.fix.format(about=self.about, **self.facts)
+        name = f" ({self.name})" if self.name else ""
+        return f"{self.code}: {self.about}{name}: {self.words}"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What Nova's API database says of hosts: their cells, their aggregates, and what servers ask for.
+"""What Nova's API database knows: hosts' cells and aggregates, server groups and flavors.
 
 Plain data, read by :mod:`ironic_virt.fleet.api_database` and made by hand in tests.
 """
@@ -25,10 +25,7 @@ class Aggregate:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Group:
-    """A server group with a policy that Nova enforces.
-
-    :ivar most: how many members may be on one host; ``None``: all of them have to.
-    """
+    """A server group with a policy that Nova enforces; ``most`` on a host, ``None``: all."""
 
     uuid: str
     members: frozenset[str]
@@ -70,25 +67,23 @@ class Hosts:
 
     def zone(self, host: str) -> str:
         """A host's availability zone."""
-        zones = (one.zone for one in self.aggregates if host in one.hosts and one.zone)
+        zones = (each.zone for each in self.aggregates if host in each.hosts and each.zone)
         return next(zones, self.default_zone)
 
     def only_of(self, host: str, other: str) -> list[Aggregate]:
         """The aggregates that a host is in, and another host is not."""
-        return [one for one in self.aggregates if host in one.hosts and other not in one.hosts]
+        aggregates = self.aggregates
+        return [each for each in aggregates if host in each.hosts and other not in each.hosts]
 
     def why_apart(self, host: str, other: str, accepted: Collection[str] = ()) -> str | None:
-        """Why a node may not go from a host to another one; ``None``: it may.
-
-        :param accepted: names of zones and aggregates that may differ.
-        """
+        """Why a node may not go from a host to another, but for names that are accepted."""
         zones = self.zone(host), self.zone(other)
         if zones[0] != zones[1] and zones[1] not in accepted:
             return f"{host} is in availability zone {zones[0]}, {other} in {zones[1]}"
-        for one in (*self.only_of(host, other), *self.only_of(other, host)):
-            # A zone that is accepted is so whichever aggregates make it.
-            if one.name not in accepted and one.zone is None:
-                return f"only one of {host} and {other} is in aggregate {one.name}"
+        for aggregate in (*self.only_of(host, other), *self.only_of(other, host)):
+            # An accepted zone is accepted whichever aggregates make it.
+            if aggregate.name not in accepted and aggregate.zone is None:
+                return f"only one of {host} and {other} is in aggregate {aggregate.name}"
         return None
 
     def why_crowded(self, server: str, host: str, places: Mapping[str, str]) -> str | None:
@@ -96,7 +91,7 @@ class Hosts:
         group = self.groups.get(server)
         if group is None or group.most is None:
             return None
-        others = sum(places.get(one) == host for one in group.members - {server})
+        others = sum(places.get(member) == host for member in group.members - {server})
         if others < group.most:
             return None
         return f"server group {group.uuid} keeps server {server} from {host}"
@@ -104,11 +99,14 @@ class Hosts:
     def torn(
         self, servers: Iterable[str], before: Mapping[str, str], after: Mapping[str, str]
     ) -> list[Group]:
-        """The groups of servers that were on one host together, and are not any more."""
+        """The groups with affinity whose members were on one host, and would no longer be."""
 
-        def spread(group: Group, places: Mapping[str, str]) -> int:
-            return len({places[one] for one in group.members if one in places})
+        def count_hosts(group: Group, places: Mapping[str, str]) -> int:
+            return len({places[member] for member in group.members if member in places})
 
-        groups = {one.uuid: one for server in servers if (one := self.groups.get(server))}
-        together = [one for one in groups.values() if one.most is None and spread(one, before) < 2]
-        return [group for group in together if spread(group, after) > 1]
+        groups = {group.uuid: group for uuid in servers if (group := self.groups.get(uuid))}
+        return [
+            group
+            for group in groups.values()
+            if group.most is None and count_hosts(group, before) < 2 <= count_hosts(group, after)
+        ]

@@ -14,9 +14,11 @@ from collections.abc import Callable, Iterator
 
 import sqlalchemy as sa
 from nova.db.api import api
+from oslo_db import exception as db_exception
 from sqlalchemy import exc as sa_exceptions
 
 from ironic_virt import exceptions
+from ironic_virt.fleet import nova_conf
 
 _STATEMENTS = {
     "mysql": ("SELECT GET_LOCK(:name, 0)", "SELECT IS_USED_LOCK(:name) = CONNECTION_ID()"),
@@ -26,23 +28,23 @@ _STATEMENTS = {
         "pid = pg_backend_pid() AND objid::bigint = hashtext(:name)::bigint & 4294967295",
     ),
 }
-"""By dialect: what takes it, and what says whether this connection still has it."""
+"""By dialect: what takes the lock, and what asks whether this connection still holds it."""
 
 
 class Locked(exceptions.IronicVirtError):
-    """Somebody else changes the deployment, or the lock was lost."""
+    """Somebody else is changing the deployment, or the lock can't be held."""
 
 
 @contextlib.contextmanager
 def held() -> Iterator[Callable[[], None]]:
-    """Hold the lock during the block.
+    """Hold the lock during the block; yield a check that raises :class:`Locked` if it was lost.
 
-    A database without such locks, which is one of a single process, has none.
-
-    :returns: what raises :class:`Locked` if it was lost.
-    :raises Locked: somebody else has it.
+    A database without such locks is used by a single process, and needs none.
     """
-    engine = api.get_engine()
+    try:
+        engine = api.get_engine()
+    except db_exception.DBError as exc:
+        raise Locked(f"Nova's API database: {nova_conf.reason_of(exc)}") from exc
     dialect = {"mariadb": "mysql"}.get(engine.dialect.name, engine.dialect.name)
     if dialect not in _STATEMENTS:
         yield lambda: None
@@ -61,10 +63,10 @@ def held() -> Iterator[Callable[[], None]]:
             except sa_exceptions.SQLAlchemyError:
                 is_held = False
             if not is_held:
-                raise Locked("the lock in Nova's API database was lost; start it again to go on")
+                raise Locked("the lock in Nova's API database was lost; run the command again")
 
         try:
             yield check
         finally:
-            # Closed and not given back to the pool, which would keep the lock.
+            # The pool would keep a connection that is only closed, and so the lock.
             connection.invalidate()

@@ -15,36 +15,35 @@ from ironic_virt import exceptions
 
 
 def load(files: Sequence[str], directories: Sequence[str] = ()) -> cfg.ConfigOpts:
-    """Read Nova's files, and make its databases and objects usable in this process.
-
-    :returns: Nova's configuration, with our options of ``[ironic]`` beside its own.
-    :raises InvalidConfiguration: a file can't be read, or a value is wrong.
-    """
-    _keep_native_threads()
-    from nova import config, objects
-
-    from ironic_virt.nova import options
-
-    arguments = ["ironic-virt-fleet"]
-    for path in files:
-        arguments += ["--config-file", path]
-    for path in directories:
-        arguments += ["--config-dir", path]
+    """Read Nova's files with our options, and make its databases and objects usable here."""
+    arguments = [f"--config-file={path}" for path in files]
+    arguments += [f"--config-dir={path}" for path in directories]
     try:
-        config.parse_args(arguments)
+        # Nova may read its files for this, too.
+        _keep_native_threads()
+        from nova import config, objects
+
+        from ironic_virt.nova import options
+
+        config.parse_args(["ironic-virt-fleet", *arguments])
     except cfg.Error as exc:
         raise exceptions.InvalidConfiguration("--config-file", str(exc)) from exc
+    options.check_release()
     objects.register_all()
     conf: cfg.ConfigOpts = nova.conf.CONF
     options.register_opts(conf)
     return conf
 
 
+def reason_of(error: Exception) -> str:
+    """The first line of a database's error, without the library's link."""
+    return str(error).partition("\n")[0].partition(" (Background on")[0]
+
+
 def _keep_native_threads() -> None:
     """Have Nova use this process's threads.
 
-    From Nova 32 on it has to be told before its other modules are imported; before that it
-    patches only processes of its own.
+    Nova 32 and later choose when they are imported; older ones patch only their own processes.
     """
     spec = util.find_spec("nova.monkey_patch")
     if spec is not None and "def patch(backend" in Path(spec.origin or "").read_text("utf-8"):

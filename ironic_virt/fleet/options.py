@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What the configuration files of compute services say of ``[ironic]``.
+"""What the configuration files of compute services say in ``[ironic]``.
 
-Each nova-compute has a file of its own, and the tools run elsewhere: an operator names the
-files, one or several for each host.  oslo.config reads them, so that a value may name another
-one.  Only what is written is looked at, without Nova's defaults, so that a file of another
-release can be read, too; a value that names an option which the files don't set is refused,
-since the service has it from its own machine.
+Each nova-compute has its own file, and the tools run elsewhere: an operator names the files of
+each host.  Only what is written counts, not Nova's defaults: the file may be of another release.
+A value may refer to another option, if the files set that.
 """
 
 from __future__ import annotations
@@ -26,14 +24,14 @@ _IN_TREE = "ironic.IronicDriver"
 
 DEPRECATED = {
     "peer_list": "give each service a shard: ironic-virt-fleet plan shards",
-    "partition_key": "call it conductor_group",
+    "partition_key": "rename it to conductor_group",
 }
-"""Options of ``[ironic]`` that go away, and what to do instead."""
+"""Deprecated options of ``[ironic]``, and what to do instead."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ServiceOptions:
-    """What the files of one service say in ``[ironic]`` and in ``[DEFAULT]``; the last counts."""
+    """What the files of one service say in ``[ironic]`` and ``[DEFAULT]``; the last one counts."""
 
     host: str
     written: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -66,27 +64,30 @@ class ServiceOptions:
         return self.written.get("node_selection", "scheduler") != "ironic"
 
     @property
+    def failure_domain(self) -> str | None:
+        """The option that names the field of a node with its failure domain."""
+        return self.written.get("failure_domain") or None
+
+    @property
     def is_in_tree(self) -> bool:
         """Whether the service has Nova's own driver."""
         return self.defaults.get("compute_driver") == _IN_TREE
 
     @property
     def target(self) -> TargetSet:
-        """The nodes that the service is for, before peers share them."""
+        """The nodes that the service serves, before peers share them."""
         group = self.conductor_group
         return TargetSet(None if group is None else group.lower(), self.shard)
 
     @property
-    def standby(self) -> tuple[str, int] | None:
-        """The backend of its lease and the lease's seconds.
-
-        ``None``: it has no standby, or its lease is a file, which only its own host can ask.
-        """
+    def standby(self) -> tuple[str, int, str] | None:
+        """The backend of its lease, seconds and namespace; ``None``: none that others can ask."""
         url = self.written.get("standby_backend_url", "")
         if not url or url.startswith("file:"):
             return None
         ttl = self.written.get("standby_ttl", "")
-        return url, int(ttl) if ttl.isdecimal() else standby_options.TTL
+        seconds = int(ttl) if ttl.isdecimal() else standby_options.TTL
+        return url, seconds, self.written.get("standby_namespace", "")
 
     def serves(self, node: Node) -> bool:
         """Whether a node is in the service's target set."""
@@ -114,20 +115,16 @@ class ServiceOptions:
 
 
 def read(host: str, paths: Sequence[str]) -> ServiceOptions:
-    """Read the files of a service.
+    """Read the files and directories of a service; an empty host stands for any.
 
-    :param host: whose they should be; empty: any host's.
-    :param paths: of files and of directories, in the order in which the service reads them.
-    :raises InvalidConfiguration: one can't be read, they are another host's, or a value names
-        an option that they don't set.
+    :raises InvalidConfiguration: one can't be read, they are another host's, or a value refers
+        to an option that they don't set.
     """
     conf = cfg.ConfigOpts()
-    arguments = []
-    for path in paths:
-        arguments += ["--config-dir" if Path(path).is_dir() else "--config-file", path]
+    arguments = [f"--config-{'dir' if Path(path).is_dir() else 'file'}={path}" for path in paths]
     try:
         conf(arguments, project="nova", default_config_files=[], default_config_dirs=[])
-        defaults, written = (unknown.written_in(conf, name) for name in ("DEFAULT", ironic.GROUP))
+        defaults, written = (unknown.read_values(conf, name) for name in ("DEFAULT", ironic.GROUP))
     except (OSError, ValueError, cfg.Error) as exc:
         raise exceptions.InvalidConfiguration(", ".join(paths), f"can't be read: {exc}") from exc
     if host and defaults.get("host", host) != host:
@@ -144,22 +141,24 @@ def read(host: str, paths: Sequence[str]) -> ServiceOptions:
             if name in ironic_options.DECISIVE:
                 raise exceptions.InvalidConfiguration(
                     f"[ironic] {name} of {host}",
-                    f"is {written[name]}, and its files don't say what that stands for: say "
+                    f"is {written[name]}, but its files don't set what that refers to; use "
                     f"--serves {host}=<shard> instead",
                 ) from exc
     return ServiceOptions(host, written, defaults)
 
 
-def serves(text: str) -> ServiceOptions:
-    """Options said by hand, as ``HOST=SHARD`` or ``HOST=SHARD:GROUP``, else a ValueError."""
+def parse_serves(text: str) -> ServiceOptions:
+    """Options given by hand, as ``HOST=SHARD`` or ``HOST=SHARD:GROUP``, else a ValueError."""
     host, _, target = text.partition("=")
     shard, colon, group = target.partition(":")
     if not (host and shard):
-        raise ValueError(f"{text}: this is not <host>=<shard>[:<group>]")
-    return said(host, shard, group if colon else None)
+        raise ValueError(f"{text} is not <host>=<shard>[:<group>]")
+    return without_file(host, shard, group if colon else None)
 
 
-def said(host: str, shard: str, group: str | None = None, interval: int = 0) -> ServiceOptions:
-    """Options that no file says; an interval of 0 is not told."""
+def without_file(
+    host: str, shard: str, group: str | None = None, interval: int = 0
+) -> ServiceOptions:
+    """Options that no file sets; an interval of 0 is unknown."""
     written = {"shard": shard} | ({} if group is None else {"conductor_group": group})
     return ServiceOptions(host, written, {"report_interval": str(interval)} if interval else {})

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Asks a nova-compute over Nova's RPC whether it is there.
+"""Asks a nova-compute over Nova's RPC whether it is running.
 
-Its silence means something only if somebody else answers there: a conductor of the cell.
+Its silence means something only if a conductor of its cell answers.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _SPARE = 5.0
 
 
 def ask(cell: Cell, host: str) -> bool | None:
-    """Whether the nova-compute of a host answers; ``None``: nobody does, so that is not known."""
-    if not _answers(cell, "conductor"):
+    """Whether the nova-compute of a host answers; ``None``: unknown, as no conductor answers."""
+    if not _is_answered(cell, "conductor"):
         return None
-    return _answers(cell, "compute", server=host)
+    return _is_answered(cell, "compute", server=host)
 
 
-def _answers(cell: Cell, topic: str, **where: str) -> bool | None:
+def _is_answered(cell: Cell, topic: str, **target_host: str) -> bool | None:
     target = messaging.Target(topic=topic, namespace="baseapi", version="1.0")
     answers: list[bool | None] = []
 
@@ -39,14 +39,14 @@ def _answers(cell: Cell, topic: str, **where: str) -> bool | None:
                 target,
                 serializer=rpc.RequestContextSerializer(None),
             )
-            prepared: Any = client.prepare(timeout=SECONDS, retry=1, **where)
+            prepared: Any = client.prepare(timeout=SECONDS, retry=1, **target_host)
             prepared.call(cell.context, "ping", arg="ironic-virt-fleet")
         except (messaging.MessagingTimeout, messaging.MessageUndeliverable):
             answers.append(False)
         except messaging.RemoteError:
             answers.append(True)
         except Exception:
-            # No broker, or one that refuses: that says nothing of who listens there.
+            # Without a broker that takes the call, nobody knows who would have answered.
             answers.append(None)
         else:
             answers.append(True)

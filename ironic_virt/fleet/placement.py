@@ -2,8 +2,8 @@
 
 """Placement's API, read for thousands of providers with as few requests as it allows.
 
-Lists tell which providers there are, which have room for a class and which have a trait.
-Allocations and inventories it tells for one provider at a time; several are asked at once.
+Lists say which providers there are, which have room for a class and which have a trait.
+Allocations and inventories take a request for each provider; several are sent at once.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from nova.scheduler.client import report
 
 from ironic_virt import exceptions
 from ironic_virt.fleet.deployment import Provider
-from ironic_virt.nova import values
+from ironic_virt.nova import values, zones
 from ironic_virt.virt import NodeInventory
 
 VERSION = "1.28"
-"""The microversion that is spoken: consumers have generations from there on."""
+"""The microversion of requests; from this one on consumers have generations."""
 _AT_ONCE = 8
 _OK, _NO_CONTENT, _BAD_REQUEST, _NOT_FOUND, _NOT_ACCEPTABLE = 200, 204, 400, 404, 406
 _TYPES = "1.38"
-"""Consumers have types from there on."""
+"""From this microversion on consumers have types."""
 OF_NOVA = (None, "INSTANCE", "MIGRATION")
 """Types of consumers that Nova has made, or that nobody knows."""
 
 Progress = Callable[[str, int, int], None]
-"""Told what is being read, how much of it is done, and how much it is."""
+"""Called with what is being read, how much of it is done, and how much there is."""
 
 
 class PlacementFailed(exceptions.IronicVirtError):
@@ -50,10 +50,7 @@ class PlacementClient:
     def ask(
         self, method: str, path: str, *body: Any, good: Collection[int], version: str = VERSION
     ) -> Any:
-        """Send a request.
-
-        :raises PlacementFailed: it had no good status, or there was no answer.
-        """
+        """Send a request, or raise :class:`PlacementFailed` if its answer is not a good one."""
         about = f"Placement: {method.upper()} {path}"
         try:
             answer = getattr(self._client, method)(path, *body, version=version)
@@ -66,33 +63,31 @@ class PlacementClient:
     def _json(self, path: str) -> Any:
         return self.ask("get", path, good=(_OK,)).json()
 
-    def versions(self) -> tuple[str, float | None]:
-        """The newest microversion that it speaks, and how far its clock is ahead, in seconds."""
-        answer = self.ask("get", "/", good=(_OK,))
-        (first, *_) = answer.json()["versions"]
-        return first["max_version"], seconds_ahead(answer.headers.get("Date"))
+    def clock_ahead(self) -> float | None:
+        """How many seconds its clock is ahead of this machine's; ``None``: unknown."""
+        return seconds_ahead(self.ask("get", "/", good=(_OK,)).headers.get("Date"))
 
     def providers(self) -> dict[str, Provider]:
         """All providers, by uuid."""
         listed = self._json("/resource_providers")["resource_providers"]
         return {
-            one["uuid"]: Provider(one["uuid"], one["name"], one.get("parent_provider_uuid"))
-            for one in listed
+            row["uuid"]: Provider(row["uuid"], row["name"], row.get("parent_provider_uuid"))
+            for row in listed
         }
 
     def custom_names(self) -> tuple[set[str], set[str]]:
         """The resource classes and the traits of some provider that are not standard ones."""
-        classes = self._json("/resource_classes")["resource_classes"]
+        classes = {row["name"] for row in self._json("/resource_classes")["resource_classes"]}
         traits = self._json("/traits?name=startswith:CUSTOM_&associated=true")["traits"]
-        return {one["name"] for one in classes if one["name"].startswith("CUSTOM_")}, set(traits)
+        return {name for name in classes if name.startswith("CUSTOM_")}, set(traits)
 
     def having(self, query: str) -> frozenset[str]:
         """The uuids of the providers that fit a query."""
-        # Of a class or a trait that it does not know, Placement says that the query is wrong.
+        # Placement calls a query with an unknown class or trait wrong.
         answer = self.ask("get", f"/resource_providers?{query}", good=(_OK, _BAD_REQUEST))
         if answer.status_code == _BAD_REQUEST:
             return frozenset()
-        return frozenset(one["uuid"] for one in answer.json()["resource_providers"])
+        return frozenset(row["uuid"] for row in answer.json()["resource_providers"])
 
     def of(self, provider: str, what: str) -> Any:
         """A resource of a provider; an empty one if there is no provider."""
@@ -102,18 +97,18 @@ class PlacementClient:
     def of_each(
         self, what: str, providers: Collection[str], progress: Progress
     ) -> dict[str, Mapping[str, Any]]:
-        """The same of several providers."""
-        found: dict[str, Mapping[str, Any]] = {}
+        """A resource of each of several providers."""
+        resources: dict[str, Mapping[str, Any]] = {}
         with futures.ThreadPoolExecutor(_AT_ONCE) as pool:
             try:
                 answers = pool.map(lambda provider: self.of(provider, what), providers)
                 for provider, answer in zip(providers, answers, strict=True):
-                    found[provider] = answer
-                    progress(f"Placement: {what}", len(found), len(providers))
+                    resources[provider] = answer
+                    progress(f"Placement: {what}", len(resources), len(providers))
             except BaseException:
                 pool.shutdown(cancel_futures=True)
                 raise
-        return found
+        return resources
 
     def consumer_type(self, consumer: str) -> str | None:
         """What kind of consumer it is; ``None``: it holds nothing, or Placement can't tell."""
@@ -123,11 +118,11 @@ class PlacementClient:
         return None if kind == "unknown" else kind
 
     def delete_allocations(self, consumer: str) -> None:
-        """Take all allocations of a consumer away."""
+        """Delete all allocations of a consumer."""
         self.ask("delete", f"/allocations/{consumer}", good=(_NO_CONTENT, _NOT_FOUND))
 
     def reserve(self, provider: str, resource_class: str, left: int = 0) -> None:
-        """Reserve the inventory of a class, but for what is left."""
+        """Reserve the inventory of a class, except for ``left``."""
         path = f"/resource_providers/{provider}/inventories/{resource_class}"
         stock = self._json(path)
         stock["reserved"] = stock["total"] - left
@@ -142,25 +137,26 @@ class PlacementClient:
         *,
         instead_of: str | None = None,
     ) -> str:
-        """Have a consumer hold one of what a provider has, by one request.
+        """Allocate one of what a provider has to a consumer, by one request.
 
-        Placement allocates nothing from what is reserved, and a node with a server is.  So the
-        reservation is lifted for that moment; who comes in between finds a node that is taken.
+        Placement allocates nothing from a reserved inventory, and that of a node with a server
+        is reserved.  So the reservation is lifted for that moment; another server that is
+        scheduled to the node meanwhile finds it in use.
 
-        :param instead_of: the provider that it holds nothing of any more; of all others it keeps
-            what it holds, such as the bandwidth of its ports.
+        :param instead_of: the provider whose allocation goes; the consumer keeps all others,
+            such as the bandwidth of its ports.
         :returns: the resource class.
         :raises PlacementFailed: also if the provider has several classes.
         """
         stocks: Mapping[str, Any] = self.of(provider, "inventories")
         if len(stocks) != 1:
             names = ", ".join(sorted(stocks)) or "none"
-            raise PlacementFailed(f"provider {provider} has not one resource class: {names}")
+            raise PlacementFailed(f"provider {provider} must have one resource class, has {names}")
         ((name, stock),) = stocks.items()
         held = self._json(f"/allocations/{consumer}")
         kept = {
-            other: {"resources": one["resources"]}
-            for other, one in held["allocations"].items()
+            other: {"resources": allocation["resources"]}
+            for other, allocation in held["allocations"].items()
             if other != instead_of
         }
         body = {
@@ -180,28 +176,29 @@ class PlacementClient:
         return name
 
     def change_aggregates(self, provider: str, left: set[str], joined: set[str]) -> None:
-        """Have a provider leave some aggregates, and join others; nothing if there is none."""
+        """Have a provider, if it exists, leave some aggregates and join others."""
         path = f"/resource_providers/{provider}/aggregates"
         answer = self.ask("get", path, good=(_OK, _NOT_FOUND))
         if answer.status_code == _NOT_FOUND:
             return
-        found = answer.json()
-        aggregates = set(found["aggregates"])
-        if aggregates != (wanted := (aggregates - left) | joined):
-            self.ask("put", path, {**found, "aggregates": sorted(wanted)}, good=(_OK,))
+        body = answer.json()
+        aggregates = set(body["aggregates"])
+        merged = aggregates - left - zones.marks(left) | joined | zones.marks(joined - aggregates)
+        if aggregates != merged:
+            self.ask("put", path, {**body, "aggregates": sorted(merged)}, good=(_OK,))
 
     def offer(
         self, provider: str, name: str, offered: NodeInventory, aggregates: Collection[str]
     ) -> None:
-        """Have a provider with what a node or a pool offers, also in these aggregates.
+        """Create or correct a provider of what a node or a pool offers; add these aggregates.
 
-        By Nova's own code, and so not thread-safe.
+        Nova's own code does it, so it is not thread-safe.
         """
         context, client = nova_context.get_admin_context(), self._client
         client.clear_provider_cache(init=True)
         try:
             tree = client.get_provider_tree_and_ensure_root(context, provider, name=name)
-            values.update_provider_tree(tree, name, values.offer(name, offered))
+            values.update_provider_tree(tree, name, values.offer_of(name, offered))
             tree.update_aggregates(name, {*tree.data(name).aggregates, *aggregates})
             client.update_from_provider_tree(context, tree)
         except (exception.NovaException, ksa_exceptions.ClientException) as exc:

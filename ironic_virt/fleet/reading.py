@@ -2,8 +2,7 @@
 
 """Reads a deployment: Nova's cells, Ironic and Placement, in that order.
 
-Placement comes last and is asked in detail only for providers of which its lists say other
-than that they are free as they should be.
+Placement comes last, and in detail only for providers whose lists don't say that they are free.
 """
 
 from __future__ import annotations
@@ -12,39 +11,38 @@ import contextlib
 import dataclasses
 import datetime
 from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TYPE_CHECKING
 
-from nova import version as nova_version
 from nova.conf import ironic as nova_ironic
+from nova.scheduler import filters
 from oslo_config import cfg
 
-from ironic_virt import exceptions
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.http.connection import KeystoneChannel
-from ironic_virt.baremetal.http.versions import FLOOR
 from ironic_virt.baremetal.node import LIST_FIELDS
 from ironic_virt.conf import unknown
 from ironic_virt.driver import resources
 from ironic_virt.fleet import api_database, cells
 from ironic_virt.fleet.deployment import (
-    Component,
     Deployment,
-    Lease,
     Placement,
     Record,
     Server,
     Service,
     Stock,
+    grouped,
     is_pool,
 )
 from ironic_virt.fleet.options import ServiceOptions
 from ironic_virt.fleet.placement import OF_NOVA, PlacementClient, Progress, seconds_ahead
-from ironic_virt.nova import release
+
+if TYPE_CHECKING:
+    from ironic_virt.standby import Look
 
 _NODE_FIELDS = (
     *(*LIST_FIELDS, "provision_updated_at", "conductor_group", "retired", "shard", "health"),
     *("protected", "protected_reason"),
 )
-_OLDEST_PLACEMENT = "1.36"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,24 +57,27 @@ class Reader:
 
     def read(self, *, placement: bool = True) -> Deployment:
         """Read everything, or all but Placement; there is no partial result."""
-        client, now = IronicClient.from_conf(self.conf), self.clock()
+        rules = {options.failure_domain or "" for options in self.options.values()} - {""}
+        rule = min(rules, default=None)
+        client = IronicClient.from_conf(self.conf, failure_domain=rule)
         with_hosts = [cell for cell in cells.cells(self.cells) if not cell.is_cell0]
-        services: list[Service] = []
-        records: list[Record] = []
+        services, records = list[Service](), list[Record]()
         for cell in with_hosts:
-            services += cells.services(cell, self.conf.service_down_time, now)
+            services += cells.services(cell, self.conf.service_down_time, self.clock())
             records += cells.records(cell)
+        read_at = self.clock()  # Not before the last report, however long this took.
         hosts = {record.host for record in records} | self.options.keys()
         servers: dict[str, Server] = {}
         for number, cell in enumerate(with_hosts, start=1):
-            servers.update((one.uuid, one) for one in cells.servers_of(cell, hosts))
+            servers.update((server.uuid, server) for server in cells.servers_of(cell, hosts))
             self.progress("Nova: cells", number, len(with_hosts))
-        nodes = {node.uuid: node for node in client.list_nodes(fields=_NODE_FIELDS)}
+        fields = (*_NODE_FIELDS, *(["extra"] if rule and rule.startswith("extra/") else ()))
+        nodes = {node.uuid: node for node in client.list_nodes(fields=fields)}
         self.progress("Ironic: nodes", len(nodes), len(nodes))
         self._look_up((node.instance_uuid for node in nodes.values()), servers)
         ironic = self.conf.ironic
         deployment = Deployment(
-            read_at=now,
+            read_at=read_at,
             cells={cell.uuid: cell.name for cell in with_hosts},
             cloud=(ironic.endpoint_override or "by the catalogue", ironic.region_name or ""),
             hosts=api_database.read(self.conf, servers),
@@ -87,30 +88,28 @@ class Reader:
             nodes=nodes,
             options=self.options,
             novas_options=unknown.names(nova_ironic.ironic_options),
-            components=self._components(client),
+            group_filters=_group_filters(self.conf),
+            clocks=self._clocks(),
         )
         return self._with_placement(deployment) if placement else deployment
 
-    def leases(self) -> dict[str, Lease]:
-        """Ask the backends of the services that have a standby for their leases, by host.
+    def leases(self) -> dict[str, Look]:
+        """Read the leases of the services that have a standby, by host.
 
-        A backend that gives no answer is asked once, and nothing is loaded without a standby.
+        A backend that gives no answer is asked only once.
         """
-        found: dict[str, Lease] = {}
-        silent: dict[str, str] = {}
+        leases: dict[str, Look] = {}
+        silent: dict[str, Look] = {}
         for host, service in self.options.items():
             if service.standby is None:
                 continue
             from ironic_virt import standby
 
-            (url, ttl), age = service.standby, None
-            if url not in silent:
-                try:
-                    age = standby.age(url, ttl, host)
-                except (exceptions.InvalidConfiguration, exceptions.StandbyBackendFailed) as exc:
-                    silent[url] = str(exc)
-            found[host] = Lease(age, silent.get(url, ""))
-        return found
+            url = service.standby[0]
+            leases[host] = silent.get(url) or standby.look_at_lease(*service.standby, host)
+            if leases[host].untold:
+                silent[url] = leases[host]
+        return leases
 
     def _look_up(self, uuids: Iterable[str | None], servers: dict[str, Server]) -> None:
         """Add servers that a node or an allocation names, wherever they are."""
@@ -123,9 +122,7 @@ class Reader:
 
     def _with_placement(self, deployment: Deployment) -> Deployment:
         client = PlacementClient()
-        newest, ahead = client.versions()
-        is_old = _is_older(newest, _OLDEST_PLACEMENT)
-        component = Component("Placement", newest, _OLDEST_PLACEMENT, is_old, ahead)
+        ahead = client.clock_ahead()
         placement = _placement(deployment, client, self.progress)
         consumers = {consumer for each in placement.allocations.values() for consumer in each}
         servers = dict(deployment.servers)
@@ -134,95 +131,100 @@ class Reader:
         known: set[str] = set(cells.being_built(others))
         for cell in cells.cells(self.cells) if others else ():
             known.update(cells.migrations(cell, others))
-        known |= {one for one in others - known if client.consumer_type(one) not in OF_NOVA}
+        known |= {uuid for uuid in others - known if client.consumer_type(uuid) not in OF_NOVA}
         return dataclasses.replace(
             deployment,
-            components=[*deployment.components, component],
+            clocks={**deployment.clocks, **({} if ahead is None else {"Placement": ahead})},
             placement=placement,
             servers=servers,
             consumers=frozenset(known),
         )
 
-    def _components(self, client: IronicClient) -> list[Component]:
-        now = self.clock()
-        is_too_old = True
-        with contextlib.suppress(exceptions.InvalidConfiguration):
-            release.check()
-            is_too_old = False
-        found = [Component("Nova", nova_version.version_string(), release.OLDEST, is_too_old)]
-        for cell in cells.cells(self.cells):
-            told = cells.clock(cell)
-            ahead = None if told is None else (told - now).total_seconds()
-            found.append(Component(f"database of cell {cell.name}", seconds_ahead=ahead))
-        newest = client.versions.maximum
+    def _clocks(self) -> dict[str, float]:
+        """How many seconds clocks are ahead of this machine's, of all that are known."""
+        ahead = {
+            f"database of cell {cell.name}": (time - self.clock()).total_seconds()
+            for cell in cells.cells(self.cells)
+            if (time := cells.clock(cell)) is not None
+        }
         headers = KeystoneChannel.from_conf(self.conf).send("GET", "").headers
-        ahead = seconds_ahead({name.lower(): one for name, one in headers.items()}.get("date"))
-        found.append(Component("Ironic", str(newest), str(FLOOR), seconds_ahead=ahead))
-        return found
+        seconds = seconds_ahead({name.lower(): text for name, text in headers.items()}.get("date"))
+        return ahead if seconds is None else {**ahead, "Ironic": seconds}
 
 
-def _is_older(version: str, other: str) -> bool:
-    return [int(part) for part in version.split(".")] < [int(part) for part in other.split(".")]
+def _group_filters(conf: cfg.ConfigOpts) -> dict[str, str]:
+    options = conf.filter_scheduler
+    modules: dict[str, str] = {}
+    with contextlib.suppress(ImportError):
+        kinds = filters.HostFilterHandler().get_matching_classes(options.available_filters)
+        modules = {kind.__name__: kind.__module__ for kind in kinds}
+    return {
+        name: modules.get(name, "") if name in options.enabled_filters else ""
+        for name in ("ServerGroupAntiAffinityFilter", "ServerGroupAffinityFilter")
+    }
 
 
-def _placement(found: Deployment, client: PlacementClient, progress: Progress) -> Placement:
-    def having(what: str, query: str, names: set[str]) -> dict[str, frozenset[str]]:
+def _placement(fleet: Deployment, client: PlacementClient, progress: Progress) -> Placement:
+    def list_having(what: str, query: str, names: set[str]) -> dict[str, frozenset[str]]:
         listed: dict[str, frozenset[str]] = {}
         for name in sorted(names - {""}):
             listed[name] = client.having(query.format(name))
             progress(f"Placement: {what}", len(listed), len(names))
         return listed
 
-    nodes, providers = found.nodes.values(), client.providers()
+    nodes, providers = fleet.nodes.values(), client.providers()
+    hosts, aggregates = fleet.bare_metal_hosts, fleet.hosts.aggregates
+    zones = {
+        aggregate.uuid for aggregate in aggregates if aggregate.zone and hosts & aggregate.hosts
+    }
     classes, traits = client.custom_names()
     classes |= {resources.node_inventory(node).placement_class for node in nodes}
     traits.update(trait for node in nodes for trait in node.traits)
     lists = Placement(
         providers,
-        having("resource classes", "resources={}:1", classes),
-        having("traits", "required={}", traits),
+        list_having("resource classes", "resources={}:1", classes),
+        list_having("traits", "required={}", traits),
+        aggregates=list_having("zones", "member_of={}", zones),
     )
-    unclear = _unclear(found, lists)
-    held = client.of_each("allocations", unclear, progress)
-    wanted = [
+    unclear = _list_unclear(fleet, lists)
+    allocations = client.of_each("allocations", unclear, progress)
+    unallocated = [
         provider
         for provider in unclear
-        # Of a node that is taken, the inventory says nothing that its allocation doesn't.
-        if not held[provider] or is_pool(providers[provider])
+        # The inventory of a taken node says nothing that its allocation doesn't.
+        if not allocations[provider] or is_pool(providers[provider])
     ]
-    stocks = client.of_each("inventories", wanted, progress)
+    inventories = client.of_each("inventories", unallocated, progress)
     return dataclasses.replace(
         lists,
         allocations={
-            provider: {consumer: one["resources"] for consumer, one in consumers.items()}
-            for provider, consumers in held.items()
+            provider: {consumer: held["resources"] for consumer, held in consumers.items()}
+            for provider, consumers in allocations.items()
         },
         stocks={
-            provider: {name: Stock(one["total"], one["reserved"]) for name, one in each.items()}
-            for provider, each in stocks.items()
+            provider: {name: Stock(row["total"], row["reserved"]) for name, row in rows.items()}
+            for provider, rows in inventories.items()
         },
     )
 
 
-def _unclear(found: Deployment, lists: Placement) -> list[str]:
+def _list_unclear(fleet: Deployment, lists: Placement) -> list[str]:
     """The providers of bare metal that the lists don't show to be free as they should be."""
-    ours = {name for record in found.records for name in (record.uuid, record.name)}
-    ours |= found.nodes.keys()
-    taken = {server.node for server in found.live_servers}
-    offers: dict[str, set[str]] = {}
-    for name, having in lists.room.items():
-        for provider in having:
-            offers.setdefault(provider, set()).add(name)
+    ours = {name for record in fleet.records for name in (record.uuid, record.name)}
+    ours |= fleet.nodes.keys()
+    taken = {server.node for server in fleet.live_servers}
+    rooms = lists.room.items()
+    offers = grouped((provider, name) for name, having in rooms for provider in having)
     clear = {
         uuid
-        for uuid, node in found.nodes.items()
+        for uuid, node in fleet.nodes.items()
         if uuid not in taken
-        and not (wanted := resources.node_inventory(node)).reserved
-        and offers.get(uuid) == {wanted.placement_class}
+        and not (inventory := resources.node_inventory(node)).reserved
+        and offers.get(uuid) == [inventory.placement_class]
     }
     return [
-        one.uuid
-        for _, one in sorted(lists.providers.items())
-        if (ours & {one.uuid, one.name} or is_pool(one))
-        and not (one.uuid in clear and one.name == one.uuid)
+        uuid
+        for uuid, provider in sorted(lists.providers.items())
+        if (ours & {uuid, provider.name} or is_pool(provider))
+        and not (uuid in clear and provider.name == uuid)
     ]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Which services are stopped: forced down, silent while they are watched, and not to be reached.
+"""Which services are stopped: forced down, silent while watched, and without an answer over RPC.
 
 What counts is whether a service's row stays as it is for as long as it takes to report twice,
-not how old its last report is: its clock and its interval may be others than this machine's.
+not how old its last report is: this machine may have another clock and interval.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from concurrent import futures
 
 from ironic_virt.fleet.deployment import Service
 
-Services = Mapping[str, Service]
 Ping = Callable[[str], bool | None]
 """Whether the nova-compute of a host answers over Nova's RPC; ``None``: it can't be asked."""
 
@@ -27,9 +26,8 @@ SLICE = 1.0
 class Watched:
     """What a watch has shown.
 
-    :ivar services: those that are stopped, as they were all the time, by host; ``None``: there
-        was none of that host.
-    :ivar running: why others are not, by host.
+    :ivar services: the stopped services, by host; ``None``: the host has no service.
+    :ivar running: by host, why a service is not stopped.
     :ivar unasked: hosts that could not be asked over RPC.
     """
 
@@ -43,7 +41,7 @@ class Watched:
             return None
         if service is not None and not service.forced_down:
             return f"stop nova-compute on {host}, and force it down"
-        return self.running.get(host, f"{host} has reported by now; stop it")
+        return self.running.get(host, f"{host} has reported again; stop it")
 
 
 def _pulse(service: Service | None) -> tuple[object, ...]:
@@ -51,7 +49,7 @@ def _pulse(service: Service | None) -> tuple[object, ...]:
 
 
 def watch(
-    read: Callable[[], Services],
+    read: Callable[[], Mapping[str, Service]],
     ping: Ping,
     hosts: Collection[str],
     intervals: Mapping[str, float],
@@ -60,29 +58,28 @@ def watch(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Watched:
-    """Watch services that are forced down, or were deleted, all at once.
-
-    :param read: the services as they are.
-    :param hosts: whose services are to be watched.
-    :param intervals: seconds between two reports, at least, by host.
-    """
+    """Watch services that are forced down, or were deleted, all at once."""
     services = read()
-    first = {host: services.get(host) for host in hosts}
-    first = {host: one for host, one in first.items() if one is None or one.forced_down}
+    first = {
+        host: service
+        for host in hosts
+        if (service := services.get(host)) is None or service.forced_down
+    }
     with futures.ThreadPoolExecutor(len(first) or 1) as pool:
         answers = dict(zip(first, pool.map(ping, first), strict=True))
     running = {host: f"{host} answers over RPC; stop it" for host in first if answers[host]}
-    for host, one in first.items():
-        if answers[host] is None and (one is None or one.last_seen is None):
+    for host, service in first.items():
+        if answers[host] is None and (service is None or service.last_seen is None):
             running[host] = (
-                f"{host} never reports, and can't be asked over RPC; nobody can tell that it is "
-                "stopped"
+                f"{host} never reports and can't be asked over RPC, so it may be running"
             )
     silent = first.keys() - running.keys()
-    means = {host: one.interval for host, one in first.items() if one is not None}
-    seconds = 2 * max(
-        (max(means[h], intervals.get(h, 0)) for h in silent & means.keys()), default=0
+    spans = (
+        max(service.interval, intervals.get(host, 0))
+        for host, service in first.items()
+        if service is not None and host in silent
     )
+    seconds = 2 * max(spans, default=0)
     began = clock()
     while (spent := clock() - began) < seconds:
         progress("Watching services: seconds", int(spent), int(seconds))

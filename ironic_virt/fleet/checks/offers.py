@@ -2,7 +2,7 @@
 
 """Checks of what nodes offer in Placement, against what Ironic says of them.
 
-A node whose state has changed a moment ago is left out: its service has not reported it yet.
+A node whose state has just changed is left out: its service has not reported it yet.
 """
 
 from __future__ import annotations
@@ -13,17 +13,24 @@ from collections.abc import Iterator
 from ironic_virt.baremetal.node import Node
 from ironic_virt.driver import resources
 from ironic_virt.driver.pools import names
-from ironic_virt.fleet.deployment import CAPABILITY_TRAITS, Deployment, pool_name, pools
-from ironic_virt.fleet.findings import CRITICAL, ERROR, WARNING, Problems, Table
+from ironic_virt.fleet.deployment import (
+    CAPABILITY_TRAITS,
+    Deployment,
+    grouped,
+    pool_name,
+    pools,
+)
+from ironic_virt.fleet.findings import CRITICAL, ERROR, WARNING, Problems, Table, check
 
 REPORTED_AFTER = datetime.timedelta(minutes=10)
 """After so long a change of a node should have reached Placement: several refreshes."""
 
-_REFRESH = "restart nova-compute on {host}, or look in its log why it does not report the node"
+_REFRESH = "restart nova-compute on {host}, or look in its log for why it does not report the node"
+CHECKS: Table = {}
 
 
-def _reported(fleet: Deployment) -> Iterator[tuple[Node, str, dict[str, str]]]:
-    """Nodes that have a record and a provider, that one's uuid and their host."""
+def _list_reported(fleet: Deployment) -> Iterator[tuple[Node, str, dict[str, str]]]:
+    """Nodes that have a record and a provider, the provider's uuid and their host."""
     for node in fleet.nodes.values():
         record = fleet.node_records.get(node.uuid)
         if record is None or record.uuid not in fleet.placement.providers:
@@ -42,56 +49,61 @@ def _changed_lately(node: Node, now: datetime.datetime) -> bool:
     return now - changed < REPORTED_AFTER
 
 
-def _offered(fleet: Deployment) -> Problems:
-    for node, provider, host in _reported(fleet):
-        if why := resources.why_not_free(node):
+@check(
+    *(CHECKS, "offered-unavailable", CRITICAL),
+    f"ironic-virt-fleet check --fix offered-unavailable --apply; and {_REFRESH}",
+)
+def _find_offered_unavailable(fleet: Deployment) -> Problems:
+    for node, provider, host in _list_reported(fleet):
+        if reason := resources.why_not_free(node):
             for name in sorted(fleet.placement.offers(provider)):
                 facts = {**host, "provider": provider, "resource_class": name}
-                yield node.uuid, f"Placement offers its {name}, but {why}", facts
+                yield node.uuid, f"Placement offers its {name}, but {reason}", facts
 
 
-def _reserved(fleet: Deployment) -> Problems:
-    for node, provider, host in _reported(fleet):
-        wanted = resources.node_inventory(node)
-        if wanted.reserved or fleet.placement.offers(provider):
+@check(CHECKS, "reserved-differs", WARNING, _REFRESH)
+def _find_reserved_differs(fleet: Deployment) -> Problems:
+    for node, provider, host in _list_reported(fleet):
+        inventory = resources.node_inventory(node)
+        if inventory.reserved or fleet.placement.offers(provider):
             continue
-        stock = fleet.placement.stocks.get(provider, {}).get(wanted.placement_class)
+        stock = fleet.placement.stocks.get(provider, {}).get(inventory.placement_class)
         if stock is not None and stock.reserved >= stock.total:
-            yield node.uuid, "it is free, and reserved in Placement", host
+            yield node.uuid, "it is free, but reserved in Placement", host
 
 
-def _inventory(fleet: Deployment) -> Problems:
-    for node, provider, host in _reported(fleet):
+@check(CHECKS, "inventory-differs", ERROR, _REFRESH)
+def _find_inventory_differs(fleet: Deployment) -> Problems:
+    for node, provider, host in _list_reported(fleet):
         name = resources.node_inventory(node).placement_class
         stocks = fleet.placement.stocks.get(provider)
-        has = set(fleet.placement.offers(provider) if stocks is None else stocks)
-        totals = {one: stock.total for one, stock in (stocks or {}).items() if stock.total != 1}
+        classes = set(fleet.placement.offers(provider) if stocks is None else stocks)
         # What the lists don't show may be allocated.
-        missing = {name} - {""} - has if stocks is not None else ()
-        if missing or has - {name}:
-            shown = ", ".join(sorted(has)) or "nothing"
-            yield node.uuid, f"Placement has {shown}, it is {name or 'of no class'}", host
-        elif totals:
-            yield node.uuid, f"Placement has {totals} of it, and it is one", host
+        missing = {name} - {""} - classes if stocks is not None else ()
+        if missing or classes - {name}:
+            shown = ", ".join(sorted(classes)) or "nothing"
+            yield node.uuid, f"Placement has {shown}, but its class is {name or 'not set'}", host
+        elif stocks and stocks[name].total != 1:
+            yield node.uuid, f"Placement has {stocks[name].total} of {name} instead of 1", host
 
 
-def _traits(fleet: Deployment) -> Problems:
-    asked = fleet.placement.traits.keys()
-    having: dict[str, set[str]] = {}
-    for trait, providers in fleet.placement.traits.items():
-        for provider in providers:
-            having.setdefault(provider, set()).add(trait)
-    for node, provider, host in _reported(fleet):
-        has = having.get(provider, set())
-        added = {one for one in has - node.traits if not one.startswith(CAPABILITY_TRAITS)}
-        missing = (node.traits & asked) - has
+@check(CHECKS, "traits-differ", ERROR, _REFRESH)
+def _find_traits_differ(fleet: Deployment) -> Problems:
+    known = fleet.placement.traits.keys()
+    pairs = fleet.placement.traits.items()
+    traits_of = grouped((provider, trait) for trait, providers in pairs for provider in providers)
+    for node, provider, host in _list_reported(fleet):
+        traits = set(traits_of.get(provider, ()))
+        added = {name for name in traits - node.traits if not name.startswith(CAPABILITY_TRAITS)}
+        missing = (node.traits & known) - traits
         words = [f"lacks {', '.join(sorted(missing))}"] if missing else []
-        words += [f"has {', '.join(sorted(added))} besides"] if added else []
+        words += [f"also has {', '.join(sorted(added))}"] if added else []
         if words:
             yield node.uuid, f"its provider {' and '.join(words)}", host
 
 
-def _pool(fleet: Deployment) -> Problems:
+@check(CHECKS, "pool-differs", ERROR, _REFRESH)
+def _find_pool_differs(fleet: Deployment) -> Problems:
     for host, options in sorted(fleet.options.items()):
         # What is a peer's share, only all services together can tell.
         if options.picks_nodes or options.peers:
@@ -105,64 +117,46 @@ def _pool(fleet: Deployment) -> Problems:
         changing = {server.node for server in servers if not server.is_settled} | {
             pool_name(host, node) for node in nodes if _changed_lately(node, fleet.read_at)
         }
-        counted = pools(host, nodes, {one.uuid: one.node or "" for one in servers})
-        for name, pool in counted.items():
+        places = {server.uuid: server.node or "" for server in servers}
+        for name, pool in pools(host, nodes, places).items():
             stocks = fleet.placement.stocks.get(names.pool_uuid(name))
             if stocks is None or name in changing:
                 continue
-            has = sorted((stock.total, stock.reserved) for stock in stocks.values())
-            if has != ([(pool.total, pool.reserved)] if pool.total else []):
-                shown = ", ".join(f"{total} ({taken} reserved)" for total, taken in has)
-                words = (
-                    f"Placement has {shown or 'nothing'} of it, its nodes are {pool.total} "
-                    f"({pool.reserved} reserved)"
-                )
-                yield name, words, {"host": host}
+            totals = sorted((stock.total, stock.reserved) for stock in stocks.values())
+            if totals != ([(pool.total, pool.reserved)] if pool.total else []):
+                shown = ", ".join(f"{total} ({reserved} reserved)" for total, reserved in totals)
+                words = f"Placement has {shown or 'nothing'} in it, but by its nodes it should be"
+                yield name, f"{words} {pool.total} ({pool.reserved} reserved)", {"host": host}
 
 
-def _without_flavor(fleet: Deployment) -> Problems:
+@check(
+    *(CHECKS, "node-without-flavor", WARNING),
+    "create a flavor with resources:{name}=1, or correct the node's class and traits",
+)
+def _find_node_without_flavor(fleet: Deployment) -> Problems:
     flavors = fleet.hosts.flavors
-    for (name, _), nodes in _kinds(fleet).items():
+    for (name, _), nodes in _group_by_kind(fleet).items():
         if flavors and not any(flavor.fits(name, nodes[0]) for flavor in flavors):
             for node in nodes:
                 yield node.uuid, f"no flavor fits it: {name}", {"name": name}
 
 
-def _of_no_node(fleet: Deployment) -> Problems:
-    kinds = _kinds(fleet)
+@check(
+    *(CHECKS, "flavor-without-node", WARNING),
+    "correct the flavor {about}, or the class and traits of nodes",
+)
+def _find_flavor_without_node(fleet: Deployment) -> Problems:
+    kinds = _group_by_kind(fleet)
     for flavor in fleet.hosts.flavors if fleet.whole else ():
         if not any(flavor.fits(name, nodes[0]) for (name, _), nodes in kinds.items()):
-            asked = ", ".join(sorted(flavor.classes | flavor.required))
-            yield flavor.name, f"it asks for {asked}, and no node has that"
+            required = ", ".join(sorted(flavor.classes | flavor.required))
+            yield flavor.name, f"no node has what it asks for: {required}"
 
 
-def _kinds(fleet: Deployment) -> dict[tuple[str, frozenset[str]], list[Node]]:
+def _group_by_kind(fleet: Deployment) -> dict[tuple[str, frozenset[str]], list[Node]]:
     """The nodes by resource class, in Placement's name, and traits; none without a class."""
-    kinds: dict[tuple[str, frozenset[str]], list[Node]] = {}
-    for node in fleet.nodes.values():
-        if name := resources.node_inventory(node).placement_class:
-            kinds.setdefault((name, frozenset(node.traits)), []).append(node)
-    return kinds
-
-
-CHECKS: Table = {
-    "offered-unavailable": (
-        CRITICAL,
-        "ironic-virt-fleet check --fix offered-unavailable --apply; and " + _REFRESH,
-        _offered,
-    ),
-    "reserved-differs": (WARNING, _REFRESH, _reserved),
-    "inventory-differs": (ERROR, _REFRESH, _inventory),
-    "traits-differ": (ERROR, _REFRESH, _traits),
-    "pool-differs": (ERROR, _REFRESH, _pool),
-    "node-without-flavor": (
-        WARNING,
-        "make a flavor with resources:{name}=1, or correct the node's class and traits",
-        _without_flavor,
-    ),
-    "flavor-without-node": (
-        WARNING,
-        "correct the flavor {about}, or the class and traits of nodes",
-        _of_no_node,
-    ),
-}
+    return grouped(
+        ((name, frozenset(node.traits)), node)
+        for node in fleet.nodes.values()
+        if (name := resources.node_inventory(node).placement_class)
+    )

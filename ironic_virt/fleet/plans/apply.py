@@ -2,12 +2,10 @@
 
 """Carries a plan out, node by node, so that each has exactly one owner at every moment.
 
-Of a node whose record moves, the shard is changed first: the former service is stopped, and the
-new one leaves a node alone whose record is another host's.  Then record and server move in
-one transaction; if that is refused, the shard is put back.  What is done already is seen and
-left, so a run that was cut off is just started again.
-
-:func:`decide` is all that decides, and asks nothing.
+If a node's record moves, its shard is changed first: the old service is stopped, and the new
+one leaves a node alone whose record is another host's.  Then record and server move in one
+transaction; if that is refused, the shard is put back.  An interrupted run is started again.
+:func:`decide` makes all decisions, and asks nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ from ironic_virt.fleet.stopped import Watched
 from ironic_virt.sharding.selector import same_shard
 
 if TYPE_CHECKING:
-    from ironic_virt.fleet.plans.moving import NovaWorld
+    from ironic_virt.fleet.plans.nova_world import NovaWorld
 
 T = TypeVar("T")
 
@@ -37,16 +35,16 @@ BATCH = 50
 _AT_ONCE = 4
 
 
-class Outcome(enum.Enum):
+class Effect(enum.Enum):
     """What became of a node."""
 
     DONE = "done"
     ALREADY = "already so"
     WOULD = "would be done"
     WAITS = "waits"
-    """Nothing was changed; run it again when what it waits for is so."""
+    """Nothing was changed; run it again when the reason is gone."""
     REFUSED = "refused"
-    """Nothing was changed, since what is there is not what the plan knows."""
+    """Nothing was changed: the node is not as the plan knows it."""
     FAILED = "failed"
     """Something could not be asked or changed; run it again."""
 
@@ -55,7 +53,7 @@ class Report(NamedTuple, Generic[T]):
     """What became of something that was to be changed, and why."""
 
     change: T
-    outcome: Outcome
+    outcome: Effect
     reason: str = ""
 
 
@@ -76,67 +74,67 @@ class Seen:
 
     @property
     def before(self) -> Before:
-        """What the node is before it is touched, and whose, if only one of both has moved."""
+        """The node's shard and host; the source's, if only the record or the server has moved."""
         after = self.change.host[1]
-        owners = [one.host for one in (self.record, *self.servers) if one is not None]
+        owners = [thing.host for thing in (self.record, *self.servers) if thing is not None]
         owner = next((host for host in owners if host != after), after if owners else None)
         return self.node.shard if self.node else None, owner
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Decision:
-    """What is to be done with a node: nothing, or what is ``needed``."""
+    """What to do with a node."""
 
-    outcome: Outcome
+    outcome: Effect
     reason: str = ""
     sets_shard: bool = False
     moves: bool = False
 
 
 def decide(seen: Seen) -> Decision:
-    """What is to be done for a change."""
+    """Decide what to do for a change."""
     change, node, record = seen.change, seen.node, seen.record
     before, after = change.host
     if node is None:
-        return Decision(Outcome.REFUSED, "Ironic has no such node")
+        return Decision(Effect.REFUSED, "Ironic has no such node")
     if not any(same_shard(node.shard, shard) for shard in change.shard):
-        return Decision(Outcome.REFUSED, f"its shard is {node.shard!r} by now")
+        return Decision(Effect.REFUSED, f"its shard is now {node.shard!r}")
     if record is None and change.moves_record:
-        return Decision(Outcome.REFUSED, "it has no record any more")
+        return Decision(Effect.REFUSED, "it no longer has a record")
     if record is not None and record.host not in (before, after):
-        return Decision(Outcome.REFUSED, f"its record is with {record.host} by now")
+        return Decision(Effect.REFUSED, f"its record is now with {record.host}")
     for server in seen.servers:
         if server.host not in (before, after):
-            return Decision(Outcome.REFUSED, f"its server is with {server.host} by now")
+            return Decision(Effect.REFUSED, f"its server is now with {server.host}")
     sets_shard = not same_shard(node.shard, change.shard[1])
     # Whoever moved it before may have moved the one and not the other.
     owners = {record.host, *(server.host for server in seen.servers)} if record else {after}
     moves = owners != {after}
     if not sets_shard and not moves:
-        return Decision(Outcome.ALREADY)
+        return Decision(Effect.ALREADY)
     uuids = [server.uuid for server in seen.servers]
     is_busy = any(server.task_state is not None for server in seen.servers)
     if not is_busy and uuids != ([node.instance_uuid] if node.instance_uuid else []):
-        carries, has = node.instance_uuid or "nothing", ", ".join(uuids) or "nothing"
-        return Decision(Outcome.REFUSED, f"Nova has {has} on it, it carries {carries}")
-    if moves and (why := _why_to_wait(seen)) is not None:
-        return Decision(Outcome.WAITS, why)
-    return Decision(Outcome.WOULD, "", sets_shard, moves)
+        carries, servers = node.instance_uuid or "nothing", ", ".join(uuids) or "nothing"
+        return Decision(Effect.REFUSED, f"Nova has {servers} on it, but it carries {carries}")
+    if moves and (reason := _why_wait(seen)) is not None:
+        return Decision(Effect.WAITS, reason)
+    return Decision(Effect.WOULD, "", sets_shard, moves)
 
 
-def _why_to_wait(seen: Seen) -> str | None:
+def _why_wait(seen: Seen) -> str | None:
     before, after = seen.change.host
     source, target = seen.services.get(before or ""), seen.services.get(after)
     if target is None:
-        return f"there is no service {after}; start it"
+        return f"service {after} does not exist; start it"
     if target.forced_down:
         return f"{after} is forced down; start it, and set it up again"
     if target.disabled:
         return f"{after} is disabled; enable it"
     if running := seen.watched.why_running(before or "", source):
         return running
-    busy = (one for one in seen.servers if one.task_state is not None)
-    return next((f"server {one.uuid} is {one.task_state}" for one in busy), None)
+    busy = (server for server in seen.servers if server.task_state is not None)
+    return next((f"server {server.uuid} is {server.task_state}" for server in busy), None)
 
 
 def in_order(plan: Plan) -> list[Change]:
@@ -158,13 +156,13 @@ def run(
     undo: bool = False,
     progress: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> Iterator[Report[Change]]:
-    """Carry a plan out; each change is reported when it is done.
+    """Carry a plan out, and report each change when it is done.
 
-    :param journal: where it is written down; ``None``: change nothing, only decide.
+    :param journal: where it is recorded; ``None``: change nothing, only decide.
     :param limit: how many nodes may be changed.
     :param undo: whether the plan takes back what the journal has of another one.
     """
-    begun, done = (journals.UNDOING, journals.UNDONE) if undo else (journals.BEGUN, journals.DONE)
+    begun, ended = (journals.UNDOING, journals.UNDONE) if undo else (journals.BEGUN, journals.DONE)
     changes = in_order(plan)
     remaining = len(changes) if limit is None else limit
     with futures.ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -172,22 +170,22 @@ def run(
             world.check()
             batch = changes[begin : begin + BATCH]
             looks = [(seen, decide(seen)) for seen in _look(batch, world, pool)]
-            chosen = [look for look in looks if look[1].outcome is Outcome.WOULD][:remaining]
+            chosen = [look for look in looks if look[1].outcome is Effect.WOULD][:remaining]
             remaining -= len(chosen)
             reports: dict[str, Report[Change]] = {}
             if journal is not None and chosen:
                 before = {seen.change.node: seen.before for seen, _ in chosen}
                 journal.write(before, begun)
-                for report in pool.map(lambda look: _change(world, *look), chosen):
+                for report in pool.map(lambda look: _change_node(world, *look), chosen):
                     reports[report.change.node] = report
-                changed = [uuid for uuid in before if reports[uuid].outcome is Outcome.DONE]
-                journal.write({uuid: before[uuid] for uuid in changed}, done)
+                changed = [uuid for uuid in before if reports[uuid].outcome is Effect.DONE]
+                journal.write({uuid: before[uuid] for uuid in changed}, ended)
             for seen, decision in looks:
                 outcome, reason = decision.outcome, decision.reason
-                if outcome is Outcome.WOULD and journal is None:
+                if outcome is Effect.WOULD and journal is None:
                     reason = "; ".join(world.statements(seen, decision))
-                elif outcome is Outcome.WOULD:
-                    outcome, reason = Outcome.WAITS, "its turn comes with the next run"
+                elif outcome is Effect.WOULD:
+                    outcome, reason = Effect.WAITS, "left to the next run by --limit"
                 yield reports.get(seen.change.node) or Report(seen.change, outcome, reason)
             progress("Plan: nodes", min(begin + BATCH, len(changes)), len(changes))
 
@@ -204,7 +202,7 @@ def _look(changes: Sequence[Change], world: NovaWorld, pool: futures.Executor) -
         yield Seen(change, nodes[change.node], record, on_it, services, world.watched)
 
 
-def _change(world: NovaWorld, seen: Seen, decision: Decision) -> Report[Change]:
+def _change_node(world: NovaWorld, seen: Seen, decision: Decision) -> Report[Change]:
     change, record = seen.change, seen.record
     try:
         if decision.sets_shard:
@@ -217,7 +215,7 @@ def _change(world: NovaWorld, seen: Seen, decision: Decision) -> Report[Change]:
                     world.set_shard(change.node, *reversed(change.shard))
                 raise
     except MoveRefused as exc:
-        return Report(change, Outcome.REFUSED, str(exc))
+        return Report(change, Effect.REFUSED, str(exc))
     except exceptions.IronicVirtError as exc:
-        return Report(change, Outcome.FAILED, str(exc))
-    return Report(change, Outcome.DONE)
+        return Report(change, Effect.FAILED, str(exc))
+    return Report(change, Effect.DONE)

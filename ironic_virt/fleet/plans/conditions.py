@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What has to be so before a node may go to a service: pure functions of a deployment."""
+"""When a node may go to a service: pure functions of a deployment."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ from ironic_virt.fleet.plans.plan import Cloud, Plan, PlanRefused
 
 _FEW = 3
 _NEVER = frozenset({"node-in-two-records", "two-servers-on-a-node"})
-"""Of which nobody can say that it doesn't matter."""
+"""Findings that can't be accepted."""
+_HARMLESS = frozenset({"node-without-domain", "zone-incomplete"})
+"""Findings that no move makes worse."""
 _SOURCE = frozenset({"service-down", "service-disabled"})
-"""What a service may be that only gives nodes away."""
+"""Findings that don't matter for a service that only gives nodes away."""
 _NEW = frozenset({"node-without-record", "node-in-no-target-set"})
-"""What a node without a record is found for."""
+"""Findings that every node without a record has."""
 _HALF_WAY = {
     *("host-differs", "node-outside-its-service"),
     *("node-in-no-target-set", "node-in-two-target-sets"),
 }
-"""What a node is until the plan is carried out; the look at each tells it from other things."""
+"""Findings to expect after an interruption; ``apply`` looks at each such node itself."""
 
 
 def identity(deployment: Deployment) -> Cloud:
@@ -32,7 +34,7 @@ def identity(deployment: Deployment) -> Cloud:
 
 
 def why_unfit(deployment: Deployment, host: str) -> str | None:
-    """Why a service can't be given nodes; ``None``: it can."""
+    """Why a service can't get nodes; ``None``: it can."""
     service, mapped = deployment.service_of.get(host), deployment.hosts.cells
     if service is None:
         return f"there is no nova-compute on {host}"
@@ -49,20 +51,25 @@ def why_unfit(deployment: Deployment, host: str) -> str | None:
     if not deployment.options[host].picks_nodes or any(
         record.host == host for record in deployment.pool_records
     ):
-        return f"{host} reports pools and not nodes: ironic-virt-fleet pools leave {host}"
+        return f"{host} reports pools instead of nodes; first ironic-virt-fleet pools leave {host}"
     return None
 
 
 def why_not_in_group(deployment: Deployment, node: Node, host: str) -> str | None:
     """Why a node's conductor group keeps it from a service; ``None``: it doesn't."""
-    wanted, group = deployment.options[host].conductor_group, node.conductor_group or ""
-    if wanted is None or wanted.lower() == group.lower():
+    served, group = deployment.options[host].conductor_group, node.conductor_group or ""
+    if served is None or served.lower() == group.lower():
         return None
-    return f"node {node.uuid} is in conductor group {group!r}, {host} serves {wanted!r}"
+    return f"node {named(node)} is in conductor group {group!r}, but {host} serves {served!r}"
+
+
+def named(node: Node) -> str:
+    """A node's UUID, with its name if it has one."""
+    return f"{node.uuid} ({node.name})" if node.name else node.uuid
 
 
 def is_strange(deployment: Deployment, node: Node) -> bool:
-    """Whether a node carries an instance that this Nova does not know, so that it is another's."""
+    """Whether a node carries an instance that this Nova does not know, so belongs to another."""
     return node.instance_uuid is not None and node.instance_uuid not in deployment.servers
 
 
@@ -73,29 +80,25 @@ def why_not_there(
     places: Mapping[str, str],
     accepted: Collection[str],
 ) -> str | None:
-    """Why a node can't go to a service that is fit; ``None``: it can.
-
-    :param places: the hosts of servers when its turn comes.
-    :param accepted: names of zones and aggregates that may differ.
-    """
+    """Why a node can't go to a service; ``places`` are the hosts that servers have by then."""
     if why := why_not_in_group(deployment, node, host):
         return why
     record = deployment.node_records.get(node.uuid)
     if record is None:
         return None
     if deployment.service_of[host].cell != record.cell:
-        return f"{host} is in another cell, whose database its record can't go to"
+        return f"{host} is in another cell, and records can't move between cells"
     if why := deployment.hosts.why_apart(record.host, host, accepted):
         return why
-    on_it = deployment.servers_by_place.get(node.uuid, ())
-    crowded = (deployment.hosts.why_crowded(one.uuid, host, places) for one in on_it)
-    return next(filter(None, crowded), None)
+    servers = deployment.servers_by_place.get(node.uuid, ())
+    reasons = (deployment.hosts.why_crowded(server.uuid, host, places) for server in servers)
+    return next(filter(None, reasons), None)
 
 
 def findings(deployment: Deployment, plan: Plan, *, half_way: bool = False) -> list[Finding]:
-    """What the doctor finds on what a plan touches, and nobody has accepted.
+    """The doctor's findings on what a plan touches, except for accepted ones.
 
-    :param half_way: whether nodes may be as a move leaves them that was cut off.
+    :param half_way: leave out findings that are only there because the plan was interrupted.
     """
     nodes: set[str] = set()
     for change in plan.changes:
@@ -103,21 +106,21 @@ def findings(deployment: Deployment, plan: Plan, *, half_way: bool = False) -> l
     sources = {change.host[0] for change in plan.moved} - {change.host[1] for change in plan.moved}
     new = {change.node for change in plan.changes if change.host[0] is None}
 
-    def matters(found: Finding) -> bool:
-        code, about = found.code, found.about
-        accepted = code in plan.accepted and code not in _NEVER
+    def matters(finding: Finding) -> bool:
+        code, about = finding.code, finding.about
+        accepted = code in _HARMLESS or (code in plan.accepted and code not in _NEVER)
         if code == "server-in-another-zone":
-            # The zone of the target that was accepted.
-            accepted |= deployment.hosts.zone(found.facts["host"]) in plan.accepted
+            # The zone of the target was accepted.
+            accepted |= deployment.hosts.zone(finding.facts["host"]) in plan.accepted
         if accepted or (about in new and code in _NEW):
             return False
         if about in plan.services:
             return code not in _SOURCE or about not in sources
-        return bool(nodes & {about, *found.facts.values()}) and not (
+        return bool(nodes & {about, *finding.facts.values()}) and not (
             half_way and code in _HALF_WAY
         )
 
-    return [found for found in checks.run(deployment) if matters(found)]
+    return [finding for finding in checks.run(deployment) if matters(finding)]
 
 
 def refuse_findings(deployment: Deployment, plan: Plan) -> None:
@@ -126,6 +129,6 @@ def refuse_findings(deployment: Deployment, plan: Plan) -> None:
         shown = "; ".join(map(str, strange[:_FEW]))
         more = f"; and {len(strange) - _FEW} more" if len(strange) > _FEW else ""
         raise PlanRefused(
-            f"something is wrong with what this would touch: {shown}{more}. ironic-virt-fleet "
-            "check says what mends it; --accept <code> if it doesn't matter"
+            f"check finds problems on what this would touch: {shown}{more}. ironic-virt-fleet "
+            "check suggests fixes; --accept <code> if one doesn't matter"
         )

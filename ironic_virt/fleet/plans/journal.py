@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What of a plan was begun and done: a file beside the plan, which a run adds lines to.
+"""Which changes of a plan were begun and done: a file next to the plan, which a run appends to.
 
-A node is written down before it is touched, as it is then, and the line is on the disk before
-the request is sent.  So a run that was killed leaves no change that the journal does not name,
-and the next one goes on.  One process at a time holds it.
+Before a node is touched, a line with its state is on the disk.  So a killed run leaves no change
+that the journal does not name, and the next run goes on.  One process at a time holds it.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from ironic_virt.fleet.plans.plan import PlanRefused
 BEGUN, DONE, UNDOING, UNDONE = "begun", "done", "undoing", "undone"
 
 
-def _now() -> datetime.datetime:
+def _utc_now() -> datetime.datetime:
     return datetime.datetime.now(datetime.UTC)
 
 
@@ -45,13 +44,9 @@ class _Entry(msgspec.Struct):
 
 
 class Journal:
-    """The state of each node of a plan that was begun; :func:`opened` makes one to write to.
+    """The state of each node of a plan that was begun; :func:`opened` makes one to write to."""
 
-    :param plan: the plan's file.
-    :raises PlanRefused: the plan was changed since it was begun, or the journal is not one.
-    """
-
-    def __init__(self, plan: Path, now: Callable[[], datetime.datetime] = _now) -> None:
+    def __init__(self, plan: Path, now: Callable[[], datetime.datetime] = _utc_now) -> None:
         self._now = now
         self._states: dict[str, str] = {}
         self._before: dict[str, Before] = {}
@@ -69,12 +64,12 @@ class Journal:
                     self._take(msgspec.json.decode(line, type=_Entry))
                 elif msgspec.json.decode(line, type=_Header) != self._header:
                     raise PlanRefused(
-                        f"{plan} was changed after it was begun. Make a new plan, or restore the "
-                        f"file; {path} says what was done"
+                        f"{plan} was changed after it was begun. Restore the file, or make a new "
+                        f"plan; {path} says what was done"
                     )
                 self.length += len(line)
         except (msgspec.DecodeError, RecursionError, ValueError):
-            raise PlanRefused(f"{path} is no journal") from None
+            raise PlanRefused(f"{path} is not a journal") from None
 
     @property
     def is_begun(self) -> bool:
@@ -88,7 +83,7 @@ class Journal:
         }
 
     def _take(self, entry: _Entry) -> None:
-        # A node that is begun again is half-way: what counts is how it was at first.
+        # A node that is begun again may be half-way: its first state counts.
         if self._states.get(entry.node, UNDONE) == UNDONE:
             self._before[entry.node] = entry.before
         self._states[entry.node] = entry.state
@@ -112,19 +107,16 @@ def path_of(plan: Path) -> Path:
 
 
 @contextlib.contextmanager
-def opened(plan: Path, now: Callable[[], datetime.datetime] = _now) -> Iterator[Journal]:
-    """The journal of a plan, for this process alone.
-
-    :raises PlanRefused: another process has it; or as :class:`Journal` says.
-    """
+def opened(plan: Path, now: Callable[[], datetime.datetime] = _utc_now) -> Iterator[Journal]:
+    """The journal of a plan, for this process alone, or :class:`PlanRefused`."""
     path = path_of(plan)
     lock = lockutils.external_lock(f"{path.name}.lock", lock_path=str(path.parent or "."))
     if not lock.acquire(blocking=False):
-        raise PlanRefused(f"another process is at work on {plan}")
+        raise PlanRefused(f"another process is working on {plan}")
     try:
         journal = Journal(plan, now)
         with path.open("a", encoding="utf-8") as journal.file:
-            # A line that was cut off would make the next one unreadable, too.
+            # An incomplete line would make the next one unreadable, too.
             journal.file.truncate(journal.length)
             yield journal
     finally:

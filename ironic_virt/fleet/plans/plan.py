@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""A plan as data, and as a file of YAML that people can review.
+"""A plan as data, and as a YAML file that people can review.
 
-The file says which deployment it is for, what it takes the services to serve, how many changes
-it has and their digest, so that one that was cut off or changed by hand is refused.  What a
-plan says of the present is as old as the plan; what carries it out looks again.
+The file names its deployment, what it takes each service to serve, the number of its changes
+and their digest, so that an incomplete or edited file is refused.  What a plan says of the
+present is as old as the plan; ``apply`` looks again.
 """
 
 from __future__ import annotations
@@ -20,23 +20,20 @@ import msgspec
 import yaml
 
 from ironic_virt import exceptions
-from ironic_virt.fleet.options import ServiceOptions, said
+from ironic_virt.fleet.options import ServiceOptions, without_file
 
 VERSION = 2
 
 
 class PlanRefused(exceptions.IronicVirtError):
-    """A plan can't be made, or a file is no plan."""
+    """A plan can't be made, or a file is not a plan."""
 
 
 _Text = Annotated[str, msgspec.Meta(min_length=1)]
 
 
 class Change(msgspec.Struct, frozen=True, order=True, omit_defaults=True):
-    """What becomes of one node.
-
-    :ivar host: the service that has its record, before and after; ``None``: it has none.
-    """
+    """What becomes of one node: its shard and the host of its record, before and after."""
 
     node: _Text
     shard: tuple[str | None, str | None]
@@ -50,16 +47,12 @@ class Change(msgspec.Struct, frozen=True, order=True, omit_defaults=True):
 
     @property
     def is_needed(self) -> bool:
-        """Whether anything is to be done."""
+        """Whether there is anything to do."""
         return self.shard[0] != self.shard[1] or self.moves_record
 
 
 class Assumed(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a service is taken to serve; its file must say the same.
-
-    :ivar conductor_group: ``None``: any.
-    :ivar report_interval: of its file, in seconds; 0: not told.
-    """
+    """What a service is taken to serve; its file must say the same.  0: unknown."""
 
     shard: _Text
     conductor_group: str | None = None
@@ -75,7 +68,7 @@ class Cloud(msgspec.Struct, frozen=True):
 
 
 class Step(NamedTuple):
-    """One service to stop, once; so many records leave it, of which so many have servers."""
+    """One service to stop, the number of records that leave it, and of those with a server."""
 
     host: str
     nodes: int
@@ -83,11 +76,7 @@ class Step(NamedTuple):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What is to be.
-
-    :ivar services: what each service of which it speaks is taken to serve.
-    :ivar accepted: findings that don't matter, and zones and aggregates that may differ.
-    """
+    """Planned changes; ``accepted`` are findings, and zones and aggregates that may differ."""
 
     strategy: str
     made_at: datetime.datetime
@@ -104,10 +93,10 @@ class Plan(msgspec.Struct, frozen=True):
 
     @property
     def options(self) -> dict[str, ServiceOptions]:
-        """What the services serve when it is carried out, as their files will say."""
+        """What the services serve once the plan is carried out, as their files will say."""
         return {
-            host: said(host, one.shard, one.conductor_group, one.report_interval)
-            for host, one in self.services.items()
+            host: without_file(host, each.shard, each.conductor_group, each.report_interval)
+            for host, each in self.services.items()
         }
 
     @property
@@ -116,16 +105,13 @@ class Plan(msgspec.Struct, frozen=True):
         return [change for change in self.changes if change.moves_record]
 
     def steps(self) -> list[Step]:
-        """The services that have to be stopped, each once, those with most to move first."""
+        """The services to stop, those with most records to move first."""
         leaving = Counter(change.host[0] or "" for change in self.moved)
         servers = Counter(change.host[0] or "" for change in self.moved if change.server)
         return [Step(host, count, servers[host]) for host, count in leaving.most_common()]
 
     def undone(self, before: Mapping[str, tuple[str | None, str | None]]) -> Plan:
-        """The plan that takes this one back, for nodes as they were.
-
-        A record stays where there was none before.
-        """
+        """The plan that takes this one back; a record that was new stays where it is."""
         changes = []
         for change in self.changes:
             if change.node in before:
@@ -136,7 +122,7 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 def write(plan: Plan, path: Path) -> None:
-    """Write a plan to a file that is not there yet; refused if it is."""
+    """Write a plan to a new file; an existing one is refused."""
     document = {
         "version": VERSION,
         **msgspec.to_builtins(plan),
@@ -154,17 +140,13 @@ def write(plan: Plan, path: Path) -> None:
                 document, file, Dumper=dumper, sort_keys=False, width=200, default_flow_style=None
             )
     except FileExistsError as exc:
-        raise PlanRefused(f"{path} exists; name another file, or remove it") from exc
+        raise PlanRefused(f"{path} already exists; name another file, or remove it") from exc
     except OSError as exc:
         raise PlanRefused(f"{path}: {exc.strerror}") from exc
 
 
 def read(path: Path, *, edited: bool = False) -> Plan:
-    """Read a plan.
-
-    :param edited: whether it may have been changed by hand.
-    :raises PlanRefused: the file is no plan, one of another version, or not as it was written.
-    """
+    """Read a plan that nobody has changed, unless it may be ``edited``; raise otherwise."""
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
         with path.open(encoding="utf-8") as file:
@@ -172,9 +154,9 @@ def read(path: Path, *, edited: bool = False) -> Plan:
     except OSError as exc:
         raise PlanRefused(f"{path}: {exc.strerror}") from exc
     except (yaml.YAMLError, ValueError, RecursionError) as exc:
-        raise PlanRefused(f"{path} is no YAML: {exc}") from exc
+        raise PlanRefused(f"{path} is not YAML: {exc}") from exc
     if not isinstance(document, dict) or "version" not in document:
-        raise PlanRefused(f"{path} is no plan")
+        raise PlanRefused(f"{path} is not a plan")
     if document["version"] != VERSION:
         raise PlanRefused(
             f"{path} is a plan of version {document['version']}; this program reads {VERSION}"
@@ -182,12 +164,12 @@ def read(path: Path, *, edited: bool = False) -> Plan:
     try:
         plan = msgspec.convert(document, Plan)
     except msgspec.ValidationError as exc:
-        raise PlanRefused(f"{path} is no plan: {exc}") from exc
+        raise PlanRefused(f"{path} is not a plan: {exc}") from exc
     count, digest = document.get("count"), document.get("digest")
     if not edited and (len(plan.changes), plan.digest) != (count, digest):
         raise PlanRefused(
-            f"{path} has {len(plan.changes)} changes and not the {count} that were written, "
-            "or they were edited; make a new plan, or say --edited if you did that on purpose"
+            f"{path} is incomplete or was edited: it has {len(plan.changes)} of {count} changes; "
+            "make a new plan, or use --edited if you edited it on purpose"
         )
     twice = [node for node, count in Counter(c.node for c in plan.changes).items() if count > 1]
     if twice:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What is looked at before a plan is carried out: a list, with ✓ and ✗.
+"""The checks before a plan is carried out: a list with ✓ and ✗.
 
-A service that is not stopped yet is no obstacle: its nodes wait.
+The nodes of a service that is not stopped yet just wait.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from ironic_virt.fleet.deployment import Deployment
 from ironic_virt.fleet.plans import conditions
 from ironic_virt.fleet.plans.plan import Plan
 from ironic_virt.fleet.stopped import Watched
+from ironic_virt.sharding.selector import TargetSet
 
 _MARKS = {True: "✓", False: "✗", None: "·"}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Item:
-    """One thing that was looked at; neither well nor wrong is what some nodes wait for."""
+    """One check; ``None``: neither well nor wrong, but some nodes wait for it."""
 
     is_well: bool | None
     words: str
@@ -40,12 +41,7 @@ def items(
     begun: Collection[str],
     undo: bool = False,
 ) -> Iterator[Item]:
-    """Look at everything.
-
-    :param deployment: as it is now, with Placement.
-    :param oldest: hours that a plan may be old, before it is begun.
-    :param begun: the nodes with which it was begun.
-    """
+    """Check everything; a plan that was not begun may be ``oldest`` hours old."""
     here = conditions.identity(deployment)
     is_part = set(plan.cloud.cells) <= set(here.cells)
     is_here = is_part and (here.ironic, here.region) == (plan.cloud.ironic, plan.cloud.region)
@@ -55,13 +51,13 @@ def items(
     if not begun and not undo:
         is_young = datetime.timedelta() <= age < datetime.timedelta(hours=oldest)
         hours = age.total_seconds() / 3600
-        yield Item(is_young, f"the plan is {hours:.1f} h old, and may be {oldest:g} h")
+        yield Item(is_young, f"the plan is {hours:.1f} h old; at most {oldest:g} h is allowed")
     apart = [
         f"{name} by {ahead:.0f} s"
-        for name, ahead in deployment.clocks_ahead
+        for name, ahead in deployment.clocks.items()
         if abs(ahead) > CLOCKS_MAY_DIFFER
     ]
-    yield Item(not apart, f"clocks are apart: {', '.join(apart)}" if apart else "clocks agree")
+    yield Item(not apart, f"clocks differ: {', '.join(apart)}" if apart else "clocks agree")
     count = len(deployment.placement.providers)
     yield Item(True, f"Placement answers; it has {count:,} providers")
     for host in sorted({change.host[1] for change in plan.moved}):
@@ -69,18 +65,20 @@ def items(
         yield Item(why is None, why or f"{host} is up, enabled and mapped")
     for host, assumed in sorted(plan.services.items()):
         options = deployment.options[host]
-        said = options.shard or assumed.shard, options.conductor_group
-        if not undo and said != (assumed.shard, assumed.conductor_group):
-            yield Item(False, f"the file of {host} says {said}, and not what the plan assumes")
+        written = TargetSet(options.conductor_group, options.shard or assumed.shard)
+        planned = TargetSet(assumed.conductor_group, assumed.shard)
+        if not undo and written != planned:
+            yield Item(False, f"the file of {host} says {written}; the plan assumes {planned}")
     pairs = {(change.host[0] or "", change.host[1]) for change in plan.moved if not undo}
     for source, target in sorted(pairs):
         why = deployment.hosts.why_apart(source, target, plan.accepted)
         yield Item(why is None, why or f"{source} and {target} are in the same aggregates")
     for host in sorted({change.host[0] or "" for change in plan.moved}):
         why = watched.why_running(host, deployment.service_of.get(host))
-        unasked = ", which could not be asked over RPC" if host in watched.unasked else ""
+        unasked = " (it could not be asked over RPC)" if host in watched.unasked else ""
         yield Item(None if why else True, why or f"{host} is stopped{unasked}")
-    found = () if undo else conditions.findings(deployment, plan, half_way=True)
-    yield Item(not found, f"check finds {len(found) or 'nothing'} on what the plan touches")
-    for one in found:
-        yield Item(False, str(one))
+    findings = () if undo else conditions.findings(deployment, plan, half_way=True)
+    problems = f"{len(findings)} problems" if findings else "nothing"
+    yield Item(not findings, f"check finds {problems} on what the plan touches")
+    for finding in findings:
+        yield Item(False, str(finding))

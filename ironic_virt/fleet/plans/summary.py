@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""A plan in numbers and words: before and after, and what has to be done by hand."""
+"""A plan in numbers and words: before and after, and the steps by hand."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ironic_virt.fleet.deployment import Deployment
 from ironic_virt.fleet.plans.plan import Plan
 
 
-class Row(NamedTuple):
-    """How many records of nodes a service has and gets, and how many that move have a server."""
+class ServiceSummary(NamedTuple):
+    """A service's records before and after, those that move, and how many of these are taken."""
 
     service: str
     shard: str
@@ -24,44 +24,40 @@ class Row(NamedTuple):
     with_servers: int
 
 
-def rows(deployment: Deployment, plan: Plan) -> list[Row]:
+def rows(deployment: Deployment, plan: Plan) -> list[ServiceSummary]:
     """The plan by service."""
     before = Counter(deployment.owner_of.values())
-    new = Counter(change.host[1] for change in plan.changes if change.host[0] is None)
+    after = Counter({**deployment.owner_of, **{c.node: c.host[1] for c in plan.changes}}.values())
     joining = Counter(change.host[1] for change in plan.moved)
     leaving = Counter(change.host[0] or "" for change in plan.moved)
     servers = Counter(host for change in plan.moved if change.server for host in change.host)
     shards = {host: service.shard for host, service in plan.services.items()}
+    counts = before, after, joining, leaving, servers
     return [
-        Row(
-            *(host, shards.get(host, ""), before[host]),
-            before[host] + new[host] + joining[host] - leaving[host],
-            *(joining[host], leaving[host], servers[host]),
-        )
+        ServiceSummary(host, shards.get(host, ""), *(count[host] for count in counts))
         for host in sorted(before.keys() | shards.keys())
     ]
 
 
 def instructions(plan: Plan, deployment: Deployment, path: str) -> Iterator[str]:
-    """What is to be done, in order."""
+    """What to do, in order."""
     steps = plan.steps()
-    servers = sum(step.servers for step in steps)
     shards = sum(change.shard[0] != change.shard[1] for change in plan.changes)
     yield (
-        f"{shards:,} nodes get another shard; {len(plan.moved):,} records move, {servers:,} of "
-        "them with a server"
+        f"{shards:,} nodes get another shard; {len(plan.moved):,} records move, "
+        f"{sum(step.servers for step in steps):,} of them with a server"
     )
     for number, step in enumerate(steps, start=1):
         yield (
             f"{number}. Stop nova-compute on {step.host} and force it down (openstack compute "
-            f"service set --down {step.host} nova-compute); then: ironic-virt-fleet apply {path}. "
-            f"{step.nodes:,} records leave it"
+            f"service set --down {step.host} nova-compute); then run: ironic-virt-fleet apply "
+            f"{path}. {step.nodes:,} records leave it"
         )
     if not steps:
-        yield f"No record moves: ironic-virt-fleet apply {path}"
+        yield f"No record moves; run: ironic-virt-fleet apply {path}"
     for host, service in sorted(plan.services.items()):
         if deployment.options[host].shard != service.shard:
             yield (
-                f"The file of {host}: [ironic] shard = {service.shard}, and no peer_list; then "
-                "restart it"
+                f"Set [ironic] shard = {service.shard} in the file of {host}, remove peer_list, "
+                "and restart it"
             )

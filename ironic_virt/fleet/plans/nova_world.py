@@ -2,9 +2,9 @@
 
 """The world that a plan is carried out on: Nova's cells and Ironic.
 
-A record moves as ``nova-manage db ironic_compute_node_move`` moves one, with its conditions
-asked again inside the transaction, and with the server in the same one.  Where only one of
-them has moved before, the other one follows.
+A record moves as by ``nova-manage db ironic_compute_node_move``, but its conditions are checked
+again inside the transaction, and the server moves in the same one.  Where only one of them has
+moved before, the other one follows.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from oslo_db import exception as db_exception
 from ironic_virt import exceptions
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.node import Node
-from ironic_virt.fleet import cells, ping, stopped
+from ironic_virt.fleet import cells, nova_conf, ping, stopped
 from ironic_virt.fleet.cells import Cell
-from ironic_virt.fleet.deployment import Record, Server, Service
+from ironic_virt.fleet.deployment import Record, Server, Service, grouped
 from ironic_virt.fleet.hosts import Hosts
 from ironic_virt.fleet.options import ServiceOptions
 from ironic_virt.fleet.placement import PlacementClient
@@ -39,8 +39,8 @@ from ironic_virt.sharding.selector import same_shard
 class NovaWorld:
     """Nova's cells, Placement and Ironic; every call reads them again.  Thread-safe.
 
-    :ivar watched: the services that are stopped; each record's is so in the transaction, too.
-    :ivar check: raises if somebody else may change the deployment, too.
+    :ivar watched: the services that are stopped; each is checked again in the transaction.
+    :ivar check: raises if somebody else may be changing the deployment.
     """
 
     conf: cfg.ConfigOpts
@@ -63,24 +63,26 @@ class NovaWorld:
         options: Mapping[str, ServiceOptions],
         progress: Callable[[str, int, int], None],
     ) -> NovaWorld:
-        """The same, when the services of hosts have been watched, as long as they have to be."""
+        """Watch the services of hosts for as long as it takes, and return the world with that."""
         default, known = int(self.conf.report_interval), self.services()
 
-        def answers(host: str) -> bool | None:
+        def ask(host: str) -> bool | None:
             service = known.get(host)
-            where = self.cells.values() if service is None else [self.cells[service.cell]]
-            found = {ping.ask(cell, host) for cell in where}
-            return True if True in found else None if None in found else False
+            asked_cells = self.cells.values() if service is None else [self.cells[service.cell]]
+            answers = {ping.ask(cell, host) for cell in asked_cells}
+            return True if True in answers else None if None in answers else False
 
-        files = {host: options.get(host, ServiceOptions(host)) for host in hosts}
-        intervals = {host: one.number("report_interval", default) for host, one in files.items()}
-        watched = stopped.watch(self.services, answers, hosts, intervals, progress)
+        intervals = {
+            host: options.get(host, ServiceOptions(host)).number("report_interval", default)
+            for host in hosts
+        }
+        watched = stopped.watch(self.services, ask, hosts, intervals, progress)
         return dataclasses.replace(self, watched=watched)
 
     def services(self) -> dict[str, Service]:
         """The services of nova-compute by host."""
-        now, down_time = datetime.datetime.now(datetime.UTC), self.conf.service_down_time
-        listed = (cells.services(cell, down_time, now) for cell in self.cells.values())
+        read_at, down_time = datetime.datetime.now(datetime.UTC), self.conf.service_down_time
+        listed = (cells.services(cell, down_time, read_at) for cell in self.cells.values())
         return {service.host: service for each in listed for service in each}
 
     def records(self, nodes: Sequence[str]) -> dict[str, Record]:
@@ -90,12 +92,9 @@ class NovaWorld:
 
     def servers(self, records: Sequence[Record]) -> dict[str, list[Server]]:
         """The servers on nodes, by the record's name."""
-        found: dict[str, list[Server]] = {}
-        for cell in self.cells.values():
-            names = [record.name for record in records if record.cell == cell.uuid]
-            for server in cells.servers_on(cell, names):
-                found.setdefault(server.node or "", []).append(server)
-        return found
+        names = grouped((record.cell, record.name) for record in records)
+        listed = (cells.servers_on(self.cells[cell], each) for cell, each in names.items())
+        return grouped((server.node or "", server) for each in listed for server in each)
 
     def node(self, uuid: str) -> Node | None:
         """A node as Ironic has it now."""
@@ -105,23 +104,20 @@ class NovaWorld:
             return None
 
     def set_shard(self, node: str, before: str | None, after: str | None) -> None:
-        """Give a node another shard, or none.
-
-        :raises MoveRefused: it has neither the one nor the other; nothing was changed.
-        """
+        """Give a node another shard, or none; :class:`MoveRefused` if it has a third one."""
         shard = self.client.get_node(node).shard
         if same_shard(shard, after):
             return
         if not same_shard(shard, before):
-            raise MoveRefused(f"the shard of node {node} is {shard!r} by now")
+            raise MoveRefused(f"the shard of node {node} is now {shard!r}")
         self.client.patch_node(node, _patch(after))
 
     def move(self, record: Record, source: str, target: str) -> None:
         """Give a record, and the server on it, to a host, in one transaction.
 
-        Its provider goes from the aggregates of the one host to those of the other before.
+        First its provider leaves the aggregates of the one host and joins those of the other.
 
-        :raises MoveRefused: it is not as it was read; nothing was changed.
+        :raises MoveRefused: the record is not as it was read; nothing was changed.
         """
         context = self.cells[record.cell].context
         self._change_aggregates(record, source, target)
@@ -132,44 +128,48 @@ class NovaWorld:
             self._change_aggregates(record, target, source)
             if isinstance(exc, MoveRefused):
                 raise
-            raise MoveRefused(f"host {target} has a record of node {record.name}, too") from exc
+            raise MoveRefused(f"host {target} already has a record of node {record.name}") from exc
         except db_exception.DBError as exc:
-            raise cells.CellFailed(f"cell {record.cell}: its database: {exc}") from exc
+            reason = nova_conf.reason_of(exc)
+            raise cells.CellFailed(f"The database of cell {record.cell}: {reason}") from exc
 
     def _change_aggregates(self, record: Record, source: str, target: str) -> None:
-        left, joined = self.hosts.only_of(source, target), self.hosts.only_of(target, source)
-        if left or joined:
-            uuids = ({one.uuid for one in aggregates} for aggregates in (left, joined))
-            self.placement.change_aggregates(record.uuid, *uuids)
+        left_uuids, joined_uuids = (
+            {aggregate.uuid for aggregate in self.hosts.only_of(*pair)}
+            for pair in ((source, target), (target, source))
+        )
+        if left_uuids or joined_uuids:
+            self.placement.change_aggregates(record.uuid, left_uuids, joined_uuids)
 
     def _move(self, session: Any, record: Record, source: str, target: str) -> None:
         nodes, instances = models.ComputeNode, models.Instance
-        former, following = (cells.locked_service(session, host) for host in (source, target))
-        if following is None or following.forced_down:
+        old, new = (cells.locked_service(session, host) for host in (source, target))
+        if new is None or new.forced_down:
             raise MoveRefused(f"service {target} is gone or forced down")
-        if self.watched.why_running(source, former):
-            raise MoveRefused(f"service {source} is not stopped any more")
+        if self.watched.why_running(source, old):
+            raise MoveRefused(f"service {source} is no longer stopped")
         selected = sa.select(nodes.host).where(nodes.id == record.id, nodes.deleted == 0)
         row = session.execute(selected.with_for_update()).first()
         if row is None or row.host not in (source, target):
-            raise MoveRefused(f"the record of node {record.name} is another host's by now")
+            raise MoveRefused(f"the record of node {record.name} is now another host's")
         is_on_it = instances.node == record.name, instances.deleted == 0
         selected = sa.select(instances.host, instances.task_state).where(*is_on_it)
-        on_it = session.execute(selected.with_for_update()).all()
-        strange = [one for one in on_it if one.task_state or one.host not in (source, target)]
-        if len(on_it) > 1 or strange:
-            raise MoveRefused(f"something is being done to what is on node {record.name}")
-        for statement in _updates(record, target, following.id):
+        servers = session.execute(selected.with_for_update()).all()
+        if len(servers) > 1 or any(
+            server.task_state or server.host not in (source, target) for server in servers
+        ):
+            raise MoveRefused(f"the server on node {record.name} has an operation in progress")
+        for statement in _as_updates(record, target, new.id):
             session.execute(statement)
 
     @staticmethod
     def statements(seen: Seen, decision: Decision) -> Iterator[str]:
-        """What would be sent to give a node its shard, and to move its record."""
+        """The requests and statements that set a node's shard and move its record."""
         if decision.sets_shard:
             yield f"PATCH /v1/nodes/{seen.change.node} {json.dumps(_patch(seen.change.shard[1]))}"
         if decision.moves and seen.record is not None:
             target = seen.services[seen.change.host[1]]
-            yield from map(_text, _updates(seen.record, target.host, target.id))
+            yield from map(_as_text, _as_updates(seen.record, target.host, target.id))
 
 
 def _patch(shard: str | None) -> list[dict[str, Any]]:
@@ -177,7 +177,7 @@ def _patch(shard: str | None) -> list[dict[str, Any]]:
     return [{"path": "/shard", **patch}]
 
 
-def _updates(record: Record, target: str, service: int) -> list[Any]:
+def _as_updates(record: Record, target: str, service: int) -> list[Any]:
     """The statements that give a record, and the server on it, to a host."""
     nodes, instances = models.ComputeNode, models.Instance
     moved = {
@@ -191,7 +191,7 @@ def _updates(record: Record, target: str, service: int) -> list[Any]:
     ]
 
 
-def _text(statement: Any) -> str:
+def _as_text(statement: Any) -> str:
     """A statement in one line, with its values."""
     compiled = statement.compile()
     text = " ".join(str(compiled).split())
