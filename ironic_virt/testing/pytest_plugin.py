@@ -62,7 +62,7 @@ def fake_ironic_server(fake_ironic_settings: Settings) -> Iterator[FakeIronicSer
 
 @pytest.fixture
 def ironic_fault_proxy(fake_ironic_server: FakeIronicServer) -> Iterator[FaultProxy]:
-    """A fault proxy before :func:`fake_ironic_server`, at ``ironic_fault_proxy.url``."""
+    """A fault proxy in front of :func:`fake_ironic_server`, at ``ironic_fault_proxy.url``."""
     from ironic_virt.testing.fault_proxy import FaultProxy
 
     with FaultProxy(fake_ironic_server.url) as proxy:

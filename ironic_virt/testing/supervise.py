@@ -2,9 +2,9 @@
 
 """Run a command that never outlives the process that asked for it.
 
-The asking process holds the other end of this process' standard input.  When
-it closes that, or dies in whatever way, the command's whole process group gets
-SIGTERM, after a grace period SIGKILL, and the command's directory is removed.
+The calling process holds the other end of this process' standard input.  When
+it closes that or dies, the command's whole process group gets SIGTERM, after a
+grace period SIGKILL, and the command's directory is removed.
 On SIGUSR1 the group gets SIGKILL at once, and the directory stays.
 This process ends with the command's exit status.
 
@@ -65,7 +65,7 @@ def supervise(grace: float, directory: str, command: list[str]) -> int:
             pass
         stop()
 
-    # A thread of its own, because a handler may interrupt the main thread inside wait().
+    # In a separate thread, because a handler may interrupt the main thread inside wait().
     signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=stop).start())
     signal.signal(signal.SIGUSR1, lambda *_: _signal_group(child, signal.SIGKILL))
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -3,8 +3,8 @@
 """A faithful fake of OpenStack Ironic (39.0.0) for tests and demonstrations.
 
 It serves Ironic's REST API with its microversions, state machines, locks and
-error messages, from memory.  Time is virtual unless told otherwise: nothing
-happens but at a request or when the clock is moved, so tests need no sleeps.
+error messages, from memory.  Time is virtual by default: something happens only
+at a request or when the clock is moved, so tests need no sleeps.
 
 In process, without sockets, for anything that uses ``requests``::
 
@@ -30,8 +30,8 @@ replies, truncated bodies, by request), ``fake.fail_next("deploy", "disk
 broken")``, ``fake.lock_node(uuid)``, ``fake.invalidate(uuid, "power", "no
 BMC")``, ``fake.set_node(uuid, maintenance=True)``, ``fake.remove_node(uuid)``.
 
-What it can be told to be like is in :class:`Settings`; each setting can be
-given to :class:`FakeIronic` by name.
+All settings are in :class:`Settings`; each can be given to
+:class:`FakeIronic` by name.
 """
 
 from ironic_virt.testing.fake_ironic.app import FakeIronic, Reply

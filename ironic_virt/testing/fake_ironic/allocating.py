@@ -23,10 +23,9 @@ def _is_free(node: Node, allocation: Allocation) -> bool:
 
 
 def _candidates(bm: Baremetal, allocation: Allocation) -> list[Node]:
-    wanted = allocation.candidate_nodes
-    if wanted:
-        found = (bm.store.nodes.get(uuid) for uuid in wanted)
-        nodes = [node for node in found if node and node.provision_state == states.AVAILABLE]
+    if allocation.candidate_nodes:
+        candidates = map(bm.store.nodes.get, allocation.candidate_nodes)
+        nodes = [node for node in candidates if node and node.provision_state == states.AVAILABLE]
     else:
         nodes = bm.store.nodes_in_state(states.AVAILABLE)
     return [node for node in nodes if _is_free(node, allocation)]

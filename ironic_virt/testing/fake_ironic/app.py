@@ -247,7 +247,7 @@ def _read(environ: dict[str, Any]) -> bytes:
 
 
 def _is_acceptable(accepted: str) -> bool:
-    """Whether JSON will do; what is no list of types counts for nothing."""
+    """Whether the client accepts JSON; a header that is not a list of types is ignored."""
     types = parse_accept_header(accepted, MIMEAccept)
     return (
         types.best_match(["application/json"]) is not None

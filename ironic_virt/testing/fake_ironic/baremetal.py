@@ -128,11 +128,11 @@ class Baremetal:
 
     def record(self, node: Node, event: str, event_type: str, severity: str = "INFO") -> None:
         """Put an event into a node's history."""
-        now = self.store.timestamp()
+        timestamp = self.store.timestamp()
         self.store.add_event(
             HistoryEvent(
                 uuid=self.new_uuid(),
-                created_at=now,
+                created_at=timestamp,
                 node=node,
                 event=event,
                 event_type=event_type,
@@ -140,13 +140,13 @@ class Baremetal:
                 conductor=self.conductor_of(node) or "conductor-1",
                 state=node.provision_state,
                 target_provision_state=node.target_provision_state,
-                duration_seconds=_seconds_since(node.provision_updated_at, now),
+                duration_seconds=_seconds_since(node.provision_updated_at, timestamp),
             )
         )
 
 
-def _seconds_since(then: str | None, now: str) -> int | None:
-    if then is None:
+def _seconds_since(start: str | None, end: str) -> int | None:
+    if start is None:
         return None
-    passed = datetime.datetime.fromisoformat(now) - datetime.datetime.fromisoformat(then)
+    passed = datetime.datetime.fromisoformat(end) - datetime.datetime.fromisoformat(start)
     return int(passed.total_seconds())

@@ -127,6 +127,14 @@ def anything(name: str, value: Any) -> Any:
     return value
 
 
+PAGING: dict[str, Parser] = {
+    "marker": uuid,
+    "limit": integer,
+    "sort_key": string,
+    "sort_dir": string,
+}
+
+
 def parse(
     given: Mapping[str, Any], parsers: Mapping[str, Parser], required: tuple[str, ...] = ()
 ) -> dict[str, Any]:

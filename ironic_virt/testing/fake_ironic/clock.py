@@ -33,9 +33,9 @@ class RealClock:
 
 
 class VirtualClock:
-    """A clock that moves only when told to.
+    """A clock that moves only by :meth:`advance`.
 
-    :param start: the first time told, in seconds since the epoch.
+    :param start: its first time, in seconds since the epoch.
     """
 
     def __init__(self, start: float = _START) -> None:

@@ -42,7 +42,7 @@ class Controls:
     # Nodes
 
     def add_node(self, **fields: Any) -> str:
-        """Add one node, ready to be used unless told otherwise.
+        """Add one node, by default ready to be used.
 
         :param fields: of the node, and ``ports``: how many ports it gets.
         :returns: its uuid.
@@ -74,7 +74,7 @@ class Controls:
             return [self.node(node.uuid) for node in self.bm.store.nodes]
 
     def set_node(self, ident: str, **fields: Any) -> None:
-        """Set any fields of a node, as somebody else's hand would, with no check.
+        """Set any fields of a node without a check, to play another user's changes.
 
         A transition that is under way is forgotten if ``provision_state`` is set.
         """
@@ -110,14 +110,13 @@ class Controls:
         """All allocations, with ``node_uuid`` for their node."""
         with self.lock:
             self.bm.timeline.catch_up()
-            rows = list(self.bm.store.allocations)
-            found = []
-            for row in rows:
+            rows = []
+            for row in self.bm.store.allocations:
                 values = _as_dict(row)
                 del values["node"]
                 values["node_uuid"] = row.node_uuid
-                found.append(values)
-            return found
+                rows.append(values)
+            return rows
 
     # Mishaps
 

@@ -10,6 +10,7 @@ reaches a controller, such as an unknown URL or an unacceptable API version.
 
 import http
 import json
+from typing import Any
 
 
 class ApiError(Exception):
@@ -56,6 +57,16 @@ class RoutingError(ApiError):
         return json.dumps({"error_message": json.dumps(fault)}).encode()
 
 
+def injected_body(status: int, body: Any) -> bytes:
+    """The body of an error that a test wants.
+
+    :param body: text of an error in Ironic's shape, or JSON, or bytes; ``None``: any text.
+    """
+    if body is None or isinstance(body, str):
+        return ApiError(status, body or f"Injected error {status}").body()
+    return body if isinstance(body, bytes) else json.dumps(body).encode()
+
+
 def invalid(message: str) -> ApiError:
     return ApiError(400, message)
 
@@ -91,12 +102,16 @@ def node_locked(uuid: str, host: str) -> ApiError:
 
 def vif_refused(vif: str, uuid: str, reason: str, *, active: bool) -> ApiError:
     if active:
-        what, issue = f"Could not add public network VIF {vif} ", "network"
+        failure, issue = f"Could not add public network VIF {vif} ", "network"
     else:
         # Without a blank behind the VIF, as Ironic has it.
-        what = f"Could not seed network configuration for VIF {vif}"
+        failure = f"Could not seed network configuration for VIF {vif}"
         issue = "network, state, or access permission"
-    return ApiError(500, f"{what}to node {uuid}, possible {issue} issue. {reason}")
+    return ApiError(500, f"{failure}to node {uuid}, possible {issue} issue. {reason}")
+
+
+def node_protected(uuid: str) -> ApiError:
+    return ApiError(403, f"Node {uuid} is protected and cannot be undeployed, rebuilt or deleted")
 
 
 def node_associated(uuid: str, instance: str | None) -> ApiError:

@@ -9,7 +9,7 @@ from ironic_virt.testing.fake_ironic.api.node_schema import default_interfaces
 from ironic_virt.testing.fake_ironic.baremetal import Baremetal
 from ironic_virt.testing.fake_ironic.records import EMPTY, Json, Node, Port
 
-#: What a node has unless told otherwise; shared by all of them.
+#: A node's default properties; all nodes share the object.
 PROPERTIES: Json = {
     "cpus": 8,
     "memory_mb": 16384,

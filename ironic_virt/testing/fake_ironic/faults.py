@@ -20,11 +20,12 @@ In process, reset and lost are ``requests.ConnectionError``, hang is
 """
 
 import dataclasses
-import json
 import re
 import threading
 from collections.abc import Callable
 from typing import Any
+
+from ironic_virt.testing.fake_ironic import errors
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -70,14 +71,7 @@ class Fault:
 
     def answer_body(self) -> bytes:
         """The body of a ``status`` fault; by default an error in Ironic's shape."""
-        if isinstance(self.body, bytes):
-            return self.body
-        if self.body is not None and not isinstance(self.body, str):
-            return json.dumps(self.body).encode()
-        text = self.body or f"Injected error {self.status}"
-        code = "Client" if self.status < 500 else "Server"
-        fault = {"faultcode": code, "faultstring": text, "debuginfo": None}
-        return json.dumps({"error_message": json.dumps(fault)}).encode()
+        return errors.injected_body(self.status, self.body)
 
 
 class Faults:

@@ -17,8 +17,8 @@ class Entry:
     :ivar query: the query string as it was sent.
     :ivar version: the API version that was asked for, "" if none.
     :ivar body: the JSON body that was sent, or None.
-    :ivar status: of the answer; where a fault kept the answer from the
-        client, of the answer that was lost; 0 where nothing was carried out.
+    :ivar status: the status of the answer, even if a fault kept it from the client; 0 if the
+        request was not carried out.
     :ivar fault: the kind of fault that struck, if one did.
     :ivar when: seconds since the epoch on the fake Ironic's clock.
     """

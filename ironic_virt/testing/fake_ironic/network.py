@@ -81,7 +81,9 @@ def _choose(
             free += members.get(group.uuid, [])
     if not free:
         raise errors.invalid(f"Unable to attach VIF {vif}, not enough free physical ports.")
-    return max(free, key=lambda one: (isinstance(one, Portgroup), getattr(one, "pxe_enabled", 0)))
+    return max(
+        free, key=lambda port: (isinstance(port, Portgroup), getattr(port, "pxe_enabled", 0))
+    )
 
 
 def attach_vif(

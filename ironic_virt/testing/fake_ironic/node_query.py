@@ -36,13 +36,6 @@ FILTERS: dict[str, checks.Parser] = {
     "instance_name": checks.string,
 }
 
-PAGING: dict[str, checks.Parser] = {
-    "marker": checks.uuid,
-    "limit": checks.integer,
-    "sort_key": checks.string,
-    "sort_dir": checks.string,
-}
-
 #: Filters that are equality with the field of the same name.
 _EQUAL = (
     "chassis_uuid",
@@ -115,15 +108,15 @@ def check_filters(request: Request, given: dict[str, Any]) -> None:
 
 
 def _equalities(given: dict[str, Any]) -> Match | None:
-    wanted = {name: given[name] for name in _EQUAL if given[name] is not None}
-    if "conductor_group" in wanted:
-        wanted["conductor_group"] = wanted["conductor_group"].lower()
+    equalities = {name: given[name] for name in _EQUAL if given[name] is not None}
+    if "conductor_group" in equalities:
+        equalities["conductor_group"] = equalities["conductor_group"].lower()
     if not given["include_children"]:
-        wanted["parent_node"] = given["parent_node"]
-    if not wanted:
+        equalities["parent_node"] = given["parent_node"]
+    if not equalities:
         return None
-    values = attrgetter(*wanted)
-    expected: Any = tuple(wanted.values())
+    values = attrgetter(*equalities)
+    expected: Any = tuple(equalities.values())
     if len(expected) == 1:
         expected = expected[0]
     return lambda node: bool(values(node) == expected)

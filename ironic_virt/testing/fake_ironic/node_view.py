@@ -17,7 +17,7 @@ from ironic_virt.testing.fake_ironic.records import Node
 from ironic_virt.testing.fake_ironic.store import fields_of
 from ironic_virt.testing.fake_ironic.web import Request
 
-#: What a list shows unless told otherwise.
+#: What a list shows by default.
 DEFAULT_FIELDS = (
     "instance_uuid",
     "maintenance",
@@ -63,7 +63,7 @@ def check_node_fields(fields: Sequence[str]) -> None:
 def check_list_fields(fields: Sequence[str]) -> None:
     """Refuse fields that a list of nodes can't show, the way Ironic 39.0.0 does.
 
-    :raises ApiError: 500 for what is no column, 400 for what is no field.
+    :raises ApiError: 500 for a name that is not a column, 400 for one that is not a field.
     """
     columns = LIST_FIELDS | {"uuid", "id", "created_at", "updated_at"}
     for field in fields:

@@ -65,19 +65,19 @@ def process_event(bm: Baremetal, node: Node, event: str, target: str | None = No
     """
     before = node.provision_state
     after = states.TRANSITIONS[before][event]
-    now = bm.store.timestamp()
+    timestamp = bm.store.timestamp()
     changes: dict[str, Any] = {
         "provision_state": after,
-        "provision_updated_at": now,
+        "provision_updated_at": timestamp,
         "target_provision_state": None
         if after in states.STABLE
         else target or states.TARGETS[after],
     }
     if after == states.INSPECTING:
-        changes.update(inspection_started_at=now, inspection_finished_at=None)
+        changes.update(inspection_started_at=timestamp, inspection_finished_at=None)
     elif before in (states.INSPECTING, states.INSPECTWAIT):
         if after == states.MANAGEABLE:
-            changes.update(inspection_started_at=None, inspection_finished_at=now)
+            changes.update(inspection_started_at=None, inspection_finished_at=timestamp)
         elif after == states.INSPECTFAIL:
             changes.update(inspection_started_at=None)
     bm.update(node, **changes)
@@ -141,8 +141,8 @@ def run(
             _fail(bm, node, operation, failure)
             return
         if flow is not None:
-            done = f"{flow.title()} completed successfully with steps={listed}"
-            bm.record(node, done, f"{_slug(flow)}_end")
+            event = f"{flow.title()} completed successfully with steps={listed}"
+            bm.record(node, event, f"{_slug(flow)}_end")
         finish()
 
     if pausing is not None:
@@ -164,6 +164,17 @@ def _fail(bm: Baremetal, node: Node, operation: str, error: str) -> None:
     if operation == "undeploy":
         wipe_instance(bm, node)
     bm.record_error(node, error, _EVENT_TYPES[operation])
+    if operation == "deploy" and clean_up_ramdisk(bm, node):
+        # The power's change erases the error, and takes its time.
+        bm.update(node, last_error=None)
+        bm.lock(node)
+
+        def fail() -> None:
+            bm.unlock(node)
+            process_event(bm, node, "fail", target)
+
+        bm.timeline.after(bm.seconds(bm.settings.durations.power), fail)
+        return
     if operation == "adopt":
         bm.update(node, power_state=None)
     if operation in ("clean", "service"):
@@ -171,6 +182,14 @@ def _fail(bm: Baremetal, node: Node, operation: str, error: str) -> None:
         if not node.maintenance_reason:
             bm.update(node, maintenance_reason=error)
     process_event(bm, node, "fail", target)
+
+
+def clean_up_ramdisk(bm: Baremetal, node: Node) -> bool:
+    """Clean up after the deploy ramdisk; whether that has taken the node's power away."""
+    if not bm.settings.virtual_media or node.driver_info.get("fast_track"):
+        return False
+    bm.update(node, power_state=states.POWER_OFF)
+    return True
 
 
 def wipe_instance(bm: Baremetal, node: Node) -> None:

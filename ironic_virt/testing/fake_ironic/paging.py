@@ -7,36 +7,52 @@ column that has them loses rows.  In ascending order they come first, unless the
 database is PostgreSQL.
 """
 
+import dataclasses
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from ironic_virt.testing.fake_ironic import errors
-from ironic_virt.testing.fake_ironic.store import Row, Table
-from ironic_virt.testing.fake_ironic.web import Request
+from ironic_virt.testing.fake_ironic import errors, versions
+from ironic_virt.testing.fake_ironic.records import Row
+from ironic_virt.testing.fake_ironic.store import Table
+from ironic_virt.testing.fake_ironic.web import Answer, Request
 
 RowT = TypeVar("RowT", bound=Row)
 
 
-def check_limit(limit: int | None, maximum: int) -> int:
-    """The page size for a requested limit.
+@dataclasses.dataclass(frozen=True, slots=True)
+class Window:
+    """How many rows a page has, and in which order.
 
-    :raises ApiError: 400 if it is not positive.
+    :ivar sort_dir: ``asc`` or ``desc``.
     """
-    if limit is None:
-        return maximum
-    if limit <= 0:
-        raise errors.invalid("Limit must be positive")
-    return min(limit, maximum)
 
+    limit: int
+    sort_key: str
+    sort_dir: str
 
-def check_sort_dir(sort_dir: str | None) -> str:
-    """:raises ApiError: 400 if it is neither asc nor desc."""
-    if sort_dir not in (None, "asc", "desc"):
-        raise errors.invalid(
-            f"Invalid sort direction: {sort_dir}. Acceptable values are 'asc' or 'desc'"
+    @classmethod
+    def requested(
+        cls, request: Request, given: Mapping[str, Any], sort_key: str = "id"
+    ) -> "Window":
+        """:raises ApiError: 400 for a limit or a direction that means nothing."""
+        limit, sort_dir = given["limit"], given["sort_dir"]
+        if limit is not None and limit <= 0:
+            raise errors.invalid("Limit must be positive")
+        if sort_dir not in (None, "asc", "desc"):
+            raise errors.invalid(
+                f"Invalid sort direction: {sort_dir}. Acceptable values are 'asc' or 'desc'"
+            )
+        most = request.bm.settings.max_limit
+        return cls(
+            most if limit is None else min(limit, most),
+            given["sort_key"] or sort_key,
+            sort_dir or "asc",
         )
-    return sort_dir or "asc"
+
+    @property
+    def descends(self) -> bool:
+        return self.sort_dir == "desc"
 
 
 def check_sorts_by_node(sort_key: str) -> None:
@@ -46,6 +62,41 @@ def check_sorts_by_node(sort_key: str) -> None:
     """
     if sort_key == "node_uuid":
         raise errors.ApiError(500, 'near "DESC": syntax error')
+
+
+def check_sortable(sort_key: str, unsortable: Container[str]) -> None:
+    """Refuse a field whose values have no order.
+
+    :raises ApiError: 400.
+    """
+    if sort_key in unsortable:
+        raise errors.invalid(f"The sort_key value {sort_key} is an invalid field for sorting")
+
+
+def check_sort_key(sort_key: str, sortable: Container[str]) -> None:
+    """Refuse a field that rows don't have.
+
+    :raises ApiError: 400.
+    """
+    if sort_key not in sortable:
+        raise errors.invalid(f'The sort_key value "{sort_key}" is an invalid field for sorting')
+
+
+def select_fields(
+    request: Request, given: Mapping[str, Any], default: list[str]
+) -> tuple[list[str] | None, dict[str, Any]]:
+    """The fields that a list shows, ``None``: all; and what its ``next`` link repeats of it.
+
+    :raises ApiError: 400 if the request has fields and asks for details as well.
+    """
+    fields, detail = given["fields"], given["detail"]
+    if detail is not None and request.minor < versions.DETAIL:
+        raise errors.invalid(f"Invalid query parameter ?detail={detail} received.")
+    if fields is not None and detail:
+        raise errors.invalid("Can not specify ?detail=True and fields in the same request.")
+    if fields is None and not detail:
+        fields = default
+    return fields, {} if detail is None else {"detail": detail}
 
 
 def _beyond(marker: Row, key: str, descending: bool) -> Callable[[Row], bool]:
@@ -68,11 +119,9 @@ def _beyond(marker: Row, key: str, descending: bool) -> Callable[[Row], bool]:
 def page(
     table: Table[RowT],
     matches: Callable[[RowT], bool] | None,
+    window: Window,
     *,
-    limit: int,
     marker: RowT | None = None,
-    sort_key: str = "id",
-    sort_dir: str = "asc",
     candidates: Iterable[RowT] | None = None,
     nulls_sort_last: bool = False,
 ) -> list[RowT]:
@@ -83,23 +132,23 @@ def page(
         all matches; None for the whole table.
     :param nulls_sort_last: in ascending order; in descending order first.
     """
-    descending = sort_dir == "desc"
+    sort_key, descending = window.sort_key, window.descends
     if sort_key == "id":
-        rows = _by_id(table, marker, descending, candidates)
+        ordered = _by_id(table, marker, descending, candidates)
         if matches is not None:
-            rows = filter(matches, rows)
-        return list(itertools.islice(rows, limit))
-    found: Iterable[RowT] = table if candidates is None else candidates
+            ordered = filter(matches, ordered)
+        return list(itertools.islice(ordered, window.limit))
+    rows: Iterable[RowT] = table if candidates is None else candidates
     if matches is not None:
-        found = filter(matches, found)
+        rows = filter(matches, rows)
     if marker is not None:
-        found = filter(_beyond(marker, sort_key, descending), found)
+        rows = filter(_beyond(marker, sort_key, descending), rows)
 
     def order(row: RowT) -> tuple[bool, Any, int]:
         value = getattr(row, sort_key)
         return ((value is None) == nulls_sort_last, 0 if value is None else value, row.id)
 
-    return sorted(found, key=order, reverse=descending)[:limit]
+    return sorted(rows, key=order, reverse=descending)[: window.limit]
 
 
 def _by_id(
@@ -126,19 +175,24 @@ def collection(
     name: str,
     items: list[dict[str, Any]],
     markers: list[str],
+    window: Window,
     *,
-    limit: int,
-    resource: str,
-    parameters: dict[str, Any],
-) -> dict[str, Any]:
-    """A list's body, with a ``next`` link when the page is full.
+    fields: list[str] | None = None,
+    resource: str | None = None,
+    **parameters: Any,
+) -> Answer:
+    """Answer with a page, and a ``next`` link when it is full.
 
     :param markers: the uuid of each item.
-    :param parameters: what the link repeats.  As in Ironic that is not every
-        filter: a client has to repeat its own.
+    :param resource: the path of the list below ``/v1``, if it isn't the name.
+    :param parameters: what the link repeats besides the order and the fields.  As in
+        Ironic that is not every filter: a client has to repeat its own.
     """
     body: dict[str, Any] = {name: items}
-    if items and len(items) == limit:
-        query = "".join(f"{key}={value}&" for key, value in parameters.items())
-        body["next"] = f"{request.url}/v1/{resource}?{query}limit={limit}&marker={markers[-1]}"
-    return body
+    if items and len(items) == window.limit:
+        order = {"sort_key": window.sort_key, "sort_dir": window.sort_dir}
+        shown = {"fields": ",".join(fields)} if fields else {}
+        end = {"limit": window.limit, "marker": markers[-1]}
+        query = "&".join(f"{k}={v}" for k, v in (order | parameters | shown | end).items())
+        body["next"] = f"{request.url}/v1/{resource or name}?{query}"
+    return Answer(body=body)

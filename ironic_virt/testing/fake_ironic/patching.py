@@ -34,8 +34,8 @@ def read(request: Request, allowed: Sequence[str], name: str | None = "patch") -
     """The patch in a request's body.
 
     :param allowed: the fields that can be patched.
-    :param name: what Ironic calls a body that is no patch.
-    :raises ApiError: 400 if it is no patch, or touches another field.
+    :param name: what Ironic's error calls a body that is not a patch.
+    :raises ApiError: 400 if it is not a patch, or touches another field.
     """
     patch: Patch = request.json()
     if patch is None:
@@ -55,10 +55,10 @@ def values(patch: Patch, path: str) -> list[Any]:
 
     :raises ApiError: 500 if an operation lacks its value, as Ironic answers.
     """
-    found = [item for item in patch if item["path"] == path and item["op"] != "remove"]
-    if any("value" not in item for item in found):
+    operations = [item for item in patch if item["path"] == path and item["op"] != "remove"]
+    if any("value" not in item for item in operations):
         raise errors.ApiError(500, "'value'")
-    return [item["value"] for item in found]
+    return [item["value"] for item in operations]
 
 
 def touches(patch: Patch, field: str) -> bool:

@@ -9,6 +9,7 @@ from ironic_virt.testing.fake_ironic.baremetal import Baremetal
 from ironic_virt.testing.fake_ironic.operations import (
     Steps,
     check_event,
+    clean_up_ramdisk,
     process_event,
     run,
     start,
@@ -26,7 +27,7 @@ _CLEAN_STEPS = frozenset(
         ("vendor", "log_passthrough"),
     }
 )
-#: And what else it can be told to do when it is serviced.
+#: The additional steps when it is serviced.
 _STEPS = _CLEAN_STEPS | {("deploy", "deploy"), ("vendor", "trigger_servicewait")}
 _HARDWARE = {
     **{name: f"Fake{name.title()}" for name in ("power", "management", "firmware", "deploy")},
@@ -58,17 +59,17 @@ def provide(bm: Baremetal, node: Node) -> None:
 
 
 def _clean_automatically(bm: Baremetal, node: Node) -> None:
-    wanted = node.automated_clean
-    if wanted is None:
-        wanted = bm.settings.automated_clean
+    is_cleaned = node.automated_clean
+    if is_cleaned is None:
+        is_cleaned = bm.settings.automated_clean
 
     def finish() -> None:
         if bm.settings.power_follows_deploy:
             bm.update(node, power_state=states.POWER_OFF)
         # A retired node is not given away again.
-        process_event(bm, node, "manage" if node.retired and wanted else "done")
+        process_event(bm, node, "manage" if node.retired and is_cleaned else "done")
 
-    if wanted:
+    if is_cleaned:
         run(bm, node, "clean", finish)
     else:
         run(bm, node, "skipped clean", finish, delay=0.0)
@@ -139,7 +140,12 @@ def rescue(bm: Baremetal, node: Node, password: str) -> None:
     secrets = {"rescue_password": password, "hashed_rescue_password": f"hash of {len(password)}"}
     bm.update(node, instance_info={**node.instance_info, **secrets})
     start(bm, node, "rescue")
-    run(bm, node, "rescue", lambda: process_event(bm, node, "done"))
+
+    def finish() -> None:
+        clean_up_ramdisk(bm, node)
+        process_event(bm, node, "done")
+
+    run(bm, node, "rescue", finish)
 
 
 def unrescue(bm: Baremetal, node: Node) -> None:
@@ -147,7 +153,7 @@ def unrescue(bm: Baremetal, node: Node) -> None:
         raise errors.in_maintenance("unrescuing", node.uuid)
     check_event(node, "unrescue", "unrescue")
     start(bm, node, "unrescue")
-    run(bm, node, "unrescue", lambda: process_event(bm, node, "done"))
+    run(bm, node, "unrescue", lambda: _end_powered_on(bm, node))
 
 
 def deploy(bm: Baremetal, node: Node, event: str, config_drive: object, steps: Steps) -> None:
@@ -155,7 +161,7 @@ def deploy(bm: Baremetal, node: Node, event: str, config_drive: object, steps: S
     if node.maintenance:
         raise errors.in_maintenance("provisioning", node.uuid)
     if event == "rebuild" and node.protected:
-        raise _protected(node)
+        raise errors.node_protected(node.uuid)
     check_event(node, event, event)
     info = dict(node.instance_info)
     image_known = _detect_image_type(info)
@@ -187,21 +193,21 @@ def deploy(bm: Baremetal, node: Node, event: str, config_drive: object, steps: S
         bm.record_error(node, "No deploy steps returned by the driver", "provisioning")
         process_event(bm, node, "fail")
         return
+    run(bm, node, "deploy", lambda: _end_powered_on(bm, node), steps)
 
-    def finish() -> None:
-        if bm.settings.power_follows_deploy:
-            bm.update(node, power_state=states.POWER_ON)
-        process_event(bm, node, "done")
 
-    run(bm, node, "deploy", finish, steps)
+def _end_powered_on(bm: Baremetal, node: Node) -> None:
+    if bm.settings.power_follows_deploy:
+        bm.update(node, power_state=states.POWER_ON)
+    process_event(bm, node, "done")
 
 
 def _leave_out_core_step(node: Node, steps: Steps) -> bool:
-    """Whether a deployment is told to do without the only step that fake hardware has.
+    """Whether the request disables the only deploy step that fake hardware has.
 
-    Others are passed over: the hardware lacks them.
+    Other steps are ignored: the hardware lacks them.
 
-    :raises ApiError: it is told to do that step in another way.
+    :raises ApiError: the request changes that step in another way.
     """
     core = [step for step in steps if (step["interface"], step["step"]) == ("deploy", "deploy")]
     if any(int(step["priority"]) for step in core):
@@ -243,9 +249,9 @@ def is_without(node: Node, interface: str) -> bool:
     return str(getattr(node, f"{interface}_interface")).startswith("no-")
 
 
-def unsupported(node: Node, what: str) -> errors.ApiError:
+def unsupported(node: Node, capability: str) -> errors.ApiError:
     return errors.invalid(
-        f"Driver {node.driver} does not support {what} (disabled or not implemented)."
+        f"Driver {node.driver} does not support {capability} (disabled or not implemented)."
     )
 
 
@@ -264,15 +270,15 @@ def why_invalid(bm: Baremetal, node: Node, interface: str) -> str | None:
             f"Node {node.uuid} failed to validate deploy image info. Some parameters were missing."
             " Missing are: ['instance_info.image_source']"
         )
-    wanted = node.instance_info.get("traits")
-    if not wanted:
+    traits = node.instance_info.get("traits")
+    if not traits:
         return None
-    if not isinstance(wanted, list) or not all(isinstance(trait, str) for trait in wanted):
+    if not isinstance(traits, list) or not all(isinstance(trait, str) for trait in traits):
         return (
             f"Error parsing traits from Node {node.uuid} instance_info field. A list of strings"
             " is expected."
         )
-    missing = set(wanted) - set(node.traits)
+    missing = set(traits) - set(node.traits)
     if not missing:
         return None
     return (
@@ -288,16 +294,10 @@ def _has_what_to_boot(bm: Baremetal, node: Node) -> bool:
     )
 
 
-def _protected(node: Node) -> errors.ApiError:
-    return errors.ApiError(
-        403, f"Node {node.uuid} is protected and cannot be undeployed, rebuilt or deleted"
-    )
-
-
 def tear_down(bm: Baremetal, node: Node) -> None:
     """Tear down the instance; automated cleaning follows."""
     if node.protected:
-        raise _protected(node)
+        raise errors.node_protected(node.uuid)
     check_event(node, "delete", "delete")
     start(bm, node, "delete")
 

@@ -17,10 +17,27 @@ EMPTY: Json = {}
 
 
 @dataclasses.dataclass(slots=True, eq=False)
-class Node:
+class Row:
+    """What every resource has."""
+
     id: int
     uuid: str
     created_at: str
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class PartOfNode(Row):
+    """What every resource of a node has."""
+
+    node: "Node"
+
+    @property
+    def node_uuid(self) -> str:
+        return self.node.uuid
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class Node(Row):
     driver: str = "fake-hardware"
     updated_at: str | None = None
     allocation_id: int | None = None
@@ -90,21 +107,14 @@ class Node:
 
 
 @dataclasses.dataclass(slots=True, eq=False)
-class Chassis:
-    id: int
-    uuid: str
-    created_at: str
+class Chassis(Row):
     description: str | None = None
     extra: Json = dataclasses.field(default_factory=lambda: EMPTY)
     updated_at: str | None = None
 
 
 @dataclasses.dataclass(slots=True, eq=False)
-class Port:
-    id: int
-    uuid: str
-    created_at: str
-    node: Node
+class Port(PartOfNode):
     address: str | None = None
     updated_at: str | None = None
     extra: Json = dataclasses.field(default_factory=lambda: EMPTY)
@@ -121,20 +131,12 @@ class Port:
     available_for_dynamic_portgroup: bool = True
 
     @property
-    def node_uuid(self) -> str:
-        return self.node.uuid
-
-    @property
     def portgroup_uuid(self) -> str | None:
         return self.portgroup.uuid if self.portgroup else None
 
 
 @dataclasses.dataclass(slots=True, eq=False)
-class Portgroup:
-    id: int
-    uuid: str
-    created_at: str
-    node: Node
+class Portgroup(PartOfNode):
     address: str | None = None
     updated_at: str | None = None
     extra: Json = dataclasses.field(default_factory=lambda: EMPTY)
@@ -147,33 +149,17 @@ class Portgroup:
     properties: Json = dataclasses.field(default_factory=lambda: EMPTY)
     standalone_ports_supported: bool = True
 
-    @property
-    def node_uuid(self) -> str:
-        return self.node.uuid
-
 
 @dataclasses.dataclass(slots=True, eq=False)
-class VolumeConnector:
-    id: int
-    uuid: str
-    created_at: str
-    node: Node
+class VolumeConnector(PartOfNode):
     type: str
     connector_id: str
     updated_at: str | None = None
     extra: Json = dataclasses.field(default_factory=lambda: EMPTY)
 
-    @property
-    def node_uuid(self) -> str:
-        return self.node.uuid
-
 
 @dataclasses.dataclass(slots=True, eq=False)
-class VolumeTarget:
-    id: int
-    uuid: str
-    created_at: str
-    node: Node
+class VolumeTarget(PartOfNode):
     volume_type: str
     volume_id: str
     boot_index: int
@@ -181,16 +167,9 @@ class VolumeTarget:
     extra: Json = dataclasses.field(default_factory=lambda: EMPTY)
     properties: Json = dataclasses.field(default_factory=lambda: EMPTY)
 
-    @property
-    def node_uuid(self) -> str:
-        return self.node.uuid
-
 
 @dataclasses.dataclass(slots=True, eq=False)
-class Allocation:
-    id: int
-    uuid: str
-    created_at: str
+class Allocation(Row):
     state: str = "allocating"
     updated_at: str | None = None
     candidate_nodes: list[str] = dataclasses.field(default_factory=list)

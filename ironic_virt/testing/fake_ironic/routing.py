@@ -136,12 +136,12 @@ _WITHOUT_ARGUMENTS: dict[str, str] = {
 }
 
 
-def _check_arguments(where: str, names: Sequence[str]) -> None:
+def _check_arguments(route: str, names: Sequence[str]) -> None:
     """Refuse arguments where none are taken.
 
     :raises ApiError: 400, or 500 where Ironic trips over them.
     """
-    method = _WITHOUT_ARGUMENTS.get(where)
+    method = _WITHOUT_ARGUMENTS.get(route)
     if method is None or not names:
         return
     if method:

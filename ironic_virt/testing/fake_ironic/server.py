@@ -16,11 +16,11 @@ from cheroot.server import HTTPConnection
 from ironic_virt.testing.fake_ironic.app import CONNECTION_FAULTS, FakeIronic, Reply
 from ironic_virt.testing.fake_ironic.clock import RealClock
 
-#: How often a hanging request looks whether its client or the server has gone, in seconds.
+#: Seconds between two checks of a hanging request that its client and the server are there.
 _HANG_POLL = 0.2
 
-#: How often the server looks whether it is to stop, in seconds; cheroot's 0.5 would be the
-#: most of many a test.
+#: Seconds between two checks whether the server is to stop; cheroot's 0.5 would be most of
+#: the time of many tests.
 _STOP_POLL = 0.05
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What a fake Ironic can be told to be like: versions, speeds, conductors."""
+"""The settings of a fake Ironic: versions, speeds, conductors."""
 
 import dataclasses
 import random
@@ -113,6 +113,10 @@ class Settings:
     :param power_follows_deploy: whether a deployed node ends up powered on and
         a cleaned one powered off, as real hardware does.  ``fake-hardware``
         leaves the power alone.
+    :param virtual_media: whether cleaning up after the deploy ramdisk takes the power away,
+        as boot interface ``redfish-virtual-media`` does: a rescued node is off, and a failed
+        deployment has lost its ``last_error``.  Not for nodes with ``{"fast_track": true}`` in
+        ``driver_info``.
     :param network_interface: the default of new nodes.  ``noop`` accepts any
         VIF and remembers none; ``flat`` and ``neutron`` bind VIFs to ports.
     :param supports_nmi: whether all hardware can be sent an NMI; else only that of nodes
@@ -134,6 +138,7 @@ class Settings:
     automated_clean: bool = True
     wait_states: bool = False
     power_follows_deploy: bool = False
+    virtual_media: bool = False
     network_interface: str = "flat"
     supports_nmi: bool = False
     boot_devices: tuple[str, ...] = ("pxe",)

@@ -48,8 +48,8 @@ def _why_not(target: Any, boots: dict[str, bool], has: dict[str, bool]) -> str |
         )
     configured = f"Volume target {target.uuid} is configured for '{kind}', however "
     if target.boot_index == 0 and not boots[kind]:
-        where = "for the node." if kind == "iscsi" else "on node."
-        return f"{configured}the capability '{kind}_boot' is not set {where}"
+        place = "for the node." if kind == "iscsi" else "on node."
+        return f"{configured}the capability '{kind}_boot' is not set {place}"
     if not has[kind]:
         missing = (
             "no iSCSI connectors are configured for the node."
@@ -62,6 +62,6 @@ def _why_not(target: Any, boots: dict[str, bool], has: dict[str, bool]) -> str |
 
 def _is_capable(node: Node, name: str) -> bool:
     listed = str(node.properties.get("capabilities") or "").split(",")
-    pairs = (one.split(":") for one in listed if one.count(":") == 1)
-    found = next((value.strip() for key, value in pairs if key.strip() == name), None)
-    return strutils.bool_from_string(found)
+    pairs = (pair.split(":") for pair in listed if pair.count(":") == 1)
+    flag = next((value.strip() for key, value in pairs if key.strip() == name), None)
+    return strutils.bool_from_string(flag)

@@ -15,7 +15,7 @@ import bisect
 import dataclasses
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from ironic_virt.testing.fake_ironic import clock as _clock
 from ironic_virt.testing.fake_ironic.records import (
@@ -25,17 +25,13 @@ from ironic_virt.testing.fake_ironic.records import (
     Node,
     Port,
     Portgroup,
+    Row,
     VolumeConnector,
     VolumeTarget,
 )
 
 #: How many events are kept for each node: Ironic's default.
 HISTORY_SIZE = 300
-
-
-class Row(Protocol):
-    id: int
-    uuid: str
 
 
 RowT = TypeVar("RowT", bound=Row)

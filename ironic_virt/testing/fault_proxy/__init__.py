@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""A proxy before an Ironic, fake or real, that lets requests go wrong as a test wants.
+"""A proxy in front of a fake or real Ironic that injects the failures that a test wants.
 
 ::
 
@@ -10,7 +10,7 @@
         assert rule.hits == 1
         assert [entry.fault for entry in proxy.requests] == ["reset-after", None]
 
-A fault says what happens, a rule to which requests.
+A fault says what happens to a request, a rule which requests it happens to.
 """
 
 from ironic_virt.testing.fault_proxy.contents import Body, Edit, Malform, MaxVersion, Omit

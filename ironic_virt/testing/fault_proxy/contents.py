@@ -26,10 +26,10 @@ class MaxVersion(Fault):
     """Behave as an older API server.
 
     Requests for a later version are answered with 406; ``latest`` becomes this version; the
-    headers and the documents that say which versions there are say this one.
+    headers and documents that state the versions name this one as the latest.
 
     :param version: such as "1.72".
-    :raises ValueError: if it is no version.
+    :raises ValueError: if it is not a version.
     """
 
     kind = "max-version"
@@ -49,15 +49,15 @@ class MaxVersion(Fault):
         if headers.pop("OpenStack-API-Version", None) or versions.HEADER in headers:
             headers[versions.HEADER] = versions.text(version)
         reply = pass_on(dataclasses.replace(request, headers=headers))
-        told = reply.headers.get(versions.MAX_HEADER)
-        if told is not None:
-            reply.headers[versions.MAX_HEADER] = self._lower(told)
+        maximum = reply.headers.get(versions.MAX_HEADER)
+        if maximum is not None:
+            reply.headers[versions.MAX_HEADER] = self._lower(maximum)
         if request.path.partition("?")[0].rstrip("/") in ("", "/v1"):
             reply = _edited(reply, self._lowered)
         return reply
 
-    def _lower(self, told: str) -> str:
-        return versions.text(min(settings.parse_version(told), self._version))
+    def _lower(self, version: str) -> str:
+        return versions.text(min(settings.parse_version(version), self._version))
 
     def _lowered(self, document: Any) -> Any:
         if isinstance(document, list):

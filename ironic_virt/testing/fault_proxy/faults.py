@@ -7,7 +7,6 @@ content of answers are in ``contents``.
 """
 
 import dataclasses
-import json
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
@@ -15,7 +14,7 @@ from urllib.parse import urlsplit
 
 from werkzeug.datastructures import Headers
 
-from ironic_virt.testing.fake_ironic.errors import ApiError
+from ironic_virt.testing.fake_ironic.errors import injected_body
 from ironic_virt.testing.fault_proxy.exchange import Closing, Reply, Request, json_reply
 
 PassOn = Callable[[Request], Reply]
@@ -41,7 +40,7 @@ class Fault:
         """Let go what waits, now and later."""
 
     def wake(self) -> None:
-        """Let what waits look whether the proxy closes."""
+        """Make waiting requests check whether the proxy closes."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -152,10 +151,10 @@ class Redirect(Fault):
     def act(self, request: Request, pass_on: PassOn) -> Reply:
         location = self.url
         if self.keep_path:
-            asked = urlsplit(request.path)
-            location = location.rstrip("/") + asked.path
-            if self.keep_query and asked.query:
-                location += f"?{asked.query}"
+            target = urlsplit(request.path)
+            location = location.rstrip("/") + target.path
+            if self.keep_query and target.query:
+                location += f"?{target.query}"
         return Reply(self.status, Headers([("Location", location)]))
 
 
@@ -173,9 +172,4 @@ class Status(Fault):
     headers: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def act(self, request: Request, pass_on: PassOn) -> Reply:
-        body = self.body
-        if body is None or isinstance(body, str):
-            body = ApiError(self.status, body or f"Injected error {self.status}").body()
-        elif not isinstance(body, bytes):
-            body = json.dumps(body).encode()
-        return json_reply(self.status, body, self.headers)
+        return json_reply(self.status, injected_body(self.status, self.body), self.headers)

@@ -17,7 +17,7 @@ from ironic_virt.testing.fault_proxy.rules import Rule, Rules
 
 
 class FaultProxy:
-    """An HTTP proxy before an Ironic, from ``with`` to its end.  Thread-safe.
+    """An HTTP proxy in front of an Ironic, for the time of a ``with`` block.  Thread-safe.
 
     Without a rule it passes everything on.  Links in answers lead to the proxy, so that
     paging stays behind it.  If the target does not answer, the client gets a 502.
@@ -27,7 +27,7 @@ class FaultProxy:
     :param port: 0 for any free one.
     :param timeout: seconds that the target may take for each step of an answer.
     :param remember: how many requests to keep in the record; None for all.
-    :raises ValueError: if the target is no URL.
+    :raises ValueError: if the target is not a URL.
     :raises OSError: from :meth:`start`, if it can't listen there.
     :ivar rules: in the order in which they apply; the first is next to the client.
     :ivar requests: what passed, each when its answer is sent, and a request that hangs when it

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Rules: which request is struck by which fault.
+"""Rules: which fault strikes which request.
 
-No thread and no socket is needed: :meth:`Rules.carry_out` takes whatever sends a request on.
+No thread and no socket is needed: :meth:`Rules.carry_out` takes a function that sends requests.
 """
 
 import random

@@ -20,7 +20,7 @@ from ironic_virt.testing.fault_proxy.exchange import Closing, Reply, Request, js
 #: Of one connection, and not of what goes through it (RFC 9110, 7.6.1); and what is made again.
 _OWN = ("Connection", "Content-Length", "Keep-Alive", "Te", "Transfer-Encoding", "Upgrade")
 
-#: How often the listening thread looks whether it is to end, in seconds.
+#: Seconds between the listening thread's checks whether it is to end.
 _LOOK = 0.05
 
 
@@ -160,7 +160,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 def send(target: str, request: Request, connections: Connections, timeout: float) -> Reply:
-    """Ask the target, on a connection of its own.
+    """Send a request to the target on a new connection.
 
     :param target: its URL.
     :param timeout: in seconds, for each step.

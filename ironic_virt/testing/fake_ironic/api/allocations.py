@@ -101,10 +101,8 @@ def list_allocations(request: Request) -> Answer:
             "resource_class": checks.string,
             "state": checks.string,
             "owner": checks.string,
+            **checks.PAGING,
             "marker": checks.string,
-            "limit": checks.integer,
-            "sort_key": checks.string,
-            "sort_dir": checks.string,
             "fields": checks.string_list,
         }
     )
@@ -116,15 +114,12 @@ def list_allocations(request: Request) -> Answer:
     if given["owner"] is not None and request.minor < versions.ALLOCATION_OWNER:
         raise errors.not_acceptable()
     store = request.bm.store
-    limit = paging.check_limit(given["limit"], request.bm.settings.max_limit)
-    sort_dir, sort_key = paging.check_sort_dir(given["sort_dir"]), given["sort_key"] or "id"
-    if sort_key in _UNSORTABLE:
-        raise errors.invalid(f"The sort_key value {sort_key} is an invalid field for sorting")
-    if sort_key == "node_uuid" or sort_key not in (*_FIELDS, "id"):
-        raise errors.invalid(f'The sort_key value "{sort_key}" is an invalid field for sorting')
+    window = paging.Window.requested(request, given)
+    paging.check_sortable(window.sort_key, _UNSORTABLE)
+    paging.check_sort_key(window.sort_key, {*_FIELDS, "id"} - {"node_uuid"})
     marker = find_allocation(request, given["marker"]) if given["marker"] else None
     node = find_node(request, given["node"], missing=400) if given["node"] else None
-    wanted = {
+    equalities = {
         name: given[name]
         for name in ("resource_class", "state", "owner")
         if given[name] is not None
@@ -133,29 +128,22 @@ def list_allocations(request: Request) -> Answer:
     def matches(row: Allocation) -> bool:
         if node is not None and row.node is not node:
             return False
-        return all(getattr(row, name) == value for name, value in wanted.items())
+        return all(getattr(row, name) == value for name, value in equalities.items())
 
     rows = paging.page(
         store.allocations,
         matches,
-        limit=limit,
+        window,
         marker=marker,
-        sort_key=sort_key,
-        sort_dir=sort_dir,
     )
-    parameters = {"sort_key": sort_key, "sort_dir": sort_dir}
-    if given["fields"]:
-        parameters["fields"] = ",".join(given["fields"])
-    body = paging.collection(
+    return paging.collection(
         request,
         "allocations",
         [_render(request, row, given["fields"]) for row in rows],
         [row.uuid for row in rows],
-        limit=limit,
-        resource="allocations",
-        parameters=parameters,
+        window,
+        fields=given["fields"],
     )
-    return Answer(body=body)
 
 
 def show_allocation(request: Request, ident: str) -> Answer:

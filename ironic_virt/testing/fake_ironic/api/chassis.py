@@ -21,17 +21,11 @@ _SCHEMA: dict[str, Any] = {
     "additionalProperties": False,
 }
 _FIELDS = ("created_at", "description", "extra", "updated_at", "uuid")
-_PAGING: dict[str, checks.Parser] = {
-    "marker": checks.uuid,
-    "limit": checks.integer,
-    "sort_key": checks.string,
-    "sort_dir": checks.string,
-}
 
 
 def _render(request: Request, row: Chassis, fields: list[str] | None = None) -> dict[str, Any]:
     body = {name: getattr(row, name) for name in _FIELDS}
-    # In a list of its own, as Ironic 39.0.0 has it.
+    # A list with one entry, as in Ironic 39.0.0.
     body["nodes"] = [request.links("chassis", f"{row.uuid}/nodes")]
     checks.check_selection(fields, (*_FIELDS, "links", "nodes"))
     if fields is not None:
@@ -41,22 +35,17 @@ def _render(request: Request, row: Chassis, fields: list[str] | None = None) -> 
 
 
 def list_chassis(request: Request) -> Answer:
-    given = request.arguments({**_PAGING, "fields": checks.string_list, "detail": checks.boolean})
-    fields, detail = given["fields"], given["detail"]
-    if fields is not None:
+    given = request.arguments(
+        {**checks.PAGING, "fields": checks.string_list, "detail": checks.boolean}
+    )
+    if given["fields"] is not None:
         request.require(v.FIELDS, errors.not_acceptable())
-    if detail is not None and request.minor < v.DETAIL:
-        raise errors.invalid(f"Invalid query parameter ?detail={detail} received.")
-    if fields is not None and detail:
-        raise errors.invalid("Can not specify ?detail=True and fields in the same request.")
-    if fields is None and not detail:
-        fields = ["uuid", "description"]
-    extra = {} if detail is None else {"detail": detail}
+    fields, extra = paging.select_fields(request, given, ["uuid", "description"])
     return _list(request, given, fields, "chassis", extra)
 
 
 def list_detail(request: Request) -> Answer:
-    return _list(request, request.arguments(_PAGING), None, "chassis/detail", {})
+    return _list(request, request.arguments(checks.PAGING), None, "chassis/detail", {})
 
 
 def _list(
@@ -66,34 +55,26 @@ def _list(
     resource: str,
     extra: dict[str, Any],
 ) -> Answer:
-    limit = paging.check_limit(given["limit"], request.bm.settings.max_limit)
-    sort_dir, sort_key = paging.check_sort_dir(given["sort_dir"]), given["sort_key"] or "id"
+    window = paging.Window.requested(request, given)
     marker = find_chassis(request, given["marker"]) if given["marker"] else None
-    if sort_key == "extra":
-        raise errors.invalid(f"The sort_key value {sort_key} is an invalid field for sorting")
-    if sort_key not in (*_FIELDS, "id"):
-        raise errors.invalid(f'The sort_key value "{sort_key}" is an invalid field for sorting')
+    paging.check_sortable(window.sort_key, ("extra",))
+    paging.check_sort_key(window.sort_key, (*_FIELDS, "id"))
     rows = paging.page(
         request.bm.store.chassis,
         None,
-        limit=limit,
+        window,
         marker=marker,
-        sort_key=sort_key,
-        sort_dir=sort_dir,
     )
-    parameters = {"sort_key": sort_key, "sort_dir": sort_dir, **extra}
-    if fields:
-        parameters["fields"] = ",".join(fields)
-    body = paging.collection(
+    return paging.collection(
         request,
         "chassis",
         [_render(request, row, fields) for row in rows],
         [row.uuid for row in rows],
-        limit=limit,
+        window,
+        fields=fields,
         resource=resource,
-        parameters=parameters,
+        **extra,
     )
-    return Answer(body=body)
 
 
 def show_chassis(request: Request, uuid: str) -> Answer:

@@ -2,11 +2,14 @@
 
 """Finding the resource that a URL or an argument names."""
 
-from typing import Any
+from typing import TypeVar
 
 from ironic_virt.testing.fake_ironic import checks, errors, versions
 from ironic_virt.testing.fake_ironic.records import Allocation, Chassis, Node, Port, Portgroup
+from ironic_virt.testing.fake_ironic.store import Table
 from ironic_virt.testing.fake_ironic.web import Request
+
+RowT = TypeVar("RowT", Port, Portgroup, Allocation)
 
 
 def find_node(request: Request, ident: str, missing: int = 404) -> Node:
@@ -49,8 +52,8 @@ def find_chassis(request: Request, uuid: str, missing: int = 404) -> Chassis:
     return chassis
 
 
-def _find(table: Any, ident: str) -> Any:
-    """A row by uuid, or by name if it is no uuid."""
+def _find(table: Table[RowT], ident: str) -> RowT | None:
+    """A row by uuid, or by name if ``ident`` is not a uuid."""
     if checks.is_uuid(ident):
         return table.get(ident)
     return next((row for row in table if row.name == ident), None)
@@ -60,16 +63,14 @@ def find_port(request: Request, ident: str) -> Port:
     port = _find(request.bm.store.ports, ident)
     if port is None:
         raise errors.not_found(f"Port {ident} could not be found.")
-    found: Port = port
-    return found
+    return port
 
 
 def find_portgroup(request: Request, ident: str, missing: int = 404) -> Portgroup:
     group = _find(request.bm.store.portgroups, ident)
     if group is None:
         raise errors.ApiError(missing, f"Portgroup {ident} could not be found.")
-    found: Portgroup = group
-    return found
+    return group
 
 
 def find_allocation(request: Request, ident: str) -> Allocation:
@@ -78,5 +79,4 @@ def find_allocation(request: Request, ident: str) -> Allocation:
     allocation = _find(request.bm.store.allocations, ident)
     if allocation is None:
         raise errors.not_found(f"Allocation {ident} could not be found.")
-    found: Allocation = allocation
-    return found
+    return allocation

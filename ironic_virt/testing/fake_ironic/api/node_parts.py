@@ -68,7 +68,7 @@ def _set_traits(request: Request, ident: str, traits: list[str]) -> None:
             f"Could not modify traits for node {node.id} as it would exceed the maximum number of"
             f" traits per node ({len(traits)} vs. {_MAX_TRAITS})"
         )
-    # Ironic keeps traits beside the node, which is not updated.
+    # Ironic keeps traits in another table, so the node's updated_at stays.
     node.traits = tuple(sorted(traits))
 
 
@@ -174,9 +174,7 @@ def inject_nmi(request: Request, ident: str) -> Answer:
     node = find_node(request, ident)
     request.bm.acquire(node)
     if not (request.bm.settings.supports_nmi or node.driver_info.get("takes_nmi")):
-        raise errors.invalid(
-            f"Driver {node.driver} does not support inject_nmi (disabled or not implemented)."
-        )
+        raise provisioning.unsupported(node, "inject_nmi")
     # So the real one's fake hardware in tests tells of it.
     request.bm.record(node, "An NMI was injected", "management")
     return Answer(204)
@@ -256,42 +254,28 @@ def _render_event(request: Request, event: Any, detail: bool) -> dict[str, Any]:
 
 def list_history(request: Request, ident: str) -> Answer:
     request.require(versions.NODE_HISTORY)
-    given = request.arguments(
-        {
-            "detail": checks.boolean,
-            "marker": checks.uuid,
-            "limit": checks.integer,
-            "sort_key": checks.string,
-            "sort_dir": checks.string,
-        }
-    )
+    given = request.arguments({"detail": checks.boolean, **checks.PAGING})
     node = find_node(request, ident)
-    limit = paging.check_limit(given["limit"], request.bm.settings.max_limit)
-    sort_dir = paging.check_sort_dir(given["sort_dir"])
+    window = paging.Window.requested(request, given, "created_at")
     events = request.bm.store.history_of(node)
-    if sort_dir == "desc":
+    if window.descends:
         events.reverse()
     if given["marker"]:
         uuids = [event.uuid for event in events]
         if given["marker"] not in uuids:
             raise _no_event(given["marker"])
         events = events[uuids.index(given["marker"]) + 1 :]
-    events = events[:limit]
-    fields = _HISTORY_LINKED if given["detail"] else _HISTORY
-    body = paging.collection(
-        request,
-        "history",
-        [_render_event(request, event, bool(given["detail"])) for event in events],
-        [event.uuid for event in events],
-        limit=limit,
-        resource=f"nodes/{ident}/history",
-        parameters={
-            "marker": None,
-            "sort_key": given["sort_key"] or "created_at",
-            "sort_dir": sort_dir,
-            "fields": ",".join(fields),
-        },
-    )
+    events = events[: window.limit]
+    detail = bool(given["detail"])
+    body: dict[str, Any] = {"history": [_render_event(request, row, detail) for row in events]}
+    if events and len(events) == window.limit:
+        fields = ",".join(_HISTORY_LINKED if detail else _HISTORY)
+        # The first marker is Ironic's, which takes it for a parameter to repeat.
+        body["next"] = (
+            f"{request.url}/v1/nodes/{ident}/history?marker=None&sort_key={window.sort_key}"
+            f"&sort_dir={window.sort_dir}&fields={fields}&limit={window.limit}"
+            f"&marker={events[-1].uuid}"
+        )
     return Answer(body=body)
 
 
@@ -302,10 +286,10 @@ def _no_event(uuid: str) -> errors.ApiError:
 def show_history(request: Request, ident: str, event: str) -> Answer:
     request.require(versions.NODE_HISTORY)
     events = request.bm.store.history_of(find_node(request, ident))
-    found = next((item for item in events if item.uuid == event), None)
-    if found is None:
+    entry = next((item for item in events if item.uuid == event), None)
+    if entry is None:
         raise _no_event(event)
-    return Answer(body=_render_event(request, found, True))
+    return Answer(body=_render_event(request, entry, True))
 
 
 def show_inventory(request: Request, ident: str) -> Answer:
@@ -323,7 +307,7 @@ def show_children(request: Request, ident: str) -> Answer:
 
 
 def show_field(request: Request, ident: str, field: str) -> Answer:
-    """What is no part of a node is taken for the name of a field, as Ironic does."""
+    """Take an unknown part of a node for the name of a field, as Ironic does."""
     if field == "maintenance":
         raise errors.RoutingError(405, allow=["DELETE", "PUT"])
     return show_only(request, ident, [field.lower()])

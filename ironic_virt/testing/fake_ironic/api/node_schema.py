@@ -156,7 +156,7 @@ def check_name(request: Request, name: str, message: str) -> None:
 
 
 def check_properties(uuid: str, properties: dict[str, Any] | None) -> None:
-    """Refuse sizes that are no whole numbers.
+    """Refuse sizes that are not whole numbers.
 
     :raises ApiError: 400.
     """
@@ -206,12 +206,12 @@ def check_interfaces(values: dict[str, Any]) -> None:
     :raises ApiError: 400.
     """
     for kind, enabled in INTERFACES.items():
-        wanted = values.get(f"{kind}_interface")
-        if wanted is not None and wanted not in enabled:
+        interface = values.get(f"{kind}_interface")
+        if interface is not None and interface not in enabled:
             raise errors.invalid(
                 "Could not find the following interface in the"
-                f" 'ironic.hardware.interfaces.{kind}' entrypoint: {wanted}. Valid interfaces are"
-                f" {sorted(enabled)}."
+                f" 'ironic.hardware.interfaces.{kind}' entrypoint: {interface}. Valid interfaces"
+                f" are {sorted(enabled)}."
             )
 
 

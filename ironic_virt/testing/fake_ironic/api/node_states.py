@@ -94,13 +94,10 @@ def _set_boot(request: Request, ident: str, field: str, value: object) -> Answer
         )
     bm.acquire(node)
     bm.update(node, last_error=None)
-    what = "set_boot_mode" if field == "boot_mode" else "set_secure_boot_state"
+    method = "set_boot_mode" if field == "boot_mode" else "set_secure_boot_state"
     # The stray quote is Ironic's.
     doing = f"boot mode to '{value}" if field == "boot_mode" else f"secure_boot state to '{value}'"
-    message = (
-        f"Failed to change {doing}: Driver {node.driver} does not support {what} (disabled or not"
-        " implemented)."
-    )
+    message = f"Failed to change {doing}: {provisioning.unsupported(node, method).message}"
     bm.lock(node)
 
     def finish() -> None:

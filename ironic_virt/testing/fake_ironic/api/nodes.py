@@ -2,6 +2,7 @@
 
 """Nodes: listing, showing, creating and deleting them."""
 
+import dataclasses
 from typing import Any
 
 from ironic_virt.testing.fake_ironic import checks, errors, node_query, paging, states, versions
@@ -30,30 +31,24 @@ def list_nodes(request: Request, chassis: str | None = None) -> Answer:
     given = request.arguments(
         {
             **node_query.FILTERS,
-            **node_query.PAGING,
+            **checks.PAGING,
             "fields": checks.string_list,
             "detail": checks.boolean,
         }
     )
     if chassis is not None:
         given["chassis_uuid"] = checks.uuid("chassis_uuid", chassis)
-    fields, detail = given["fields"], given["detail"]
-    if fields is not None:
+    if given["fields"] is not None:
         request.require(versions.FIELDS, errors.not_acceptable())
-        versions.check_fields(fields, versions.NODE_FIELDS, request.minor)
+        versions.check_fields(given["fields"], versions.NODE_FIELDS, request.minor)
     versions.check_fields([given["sort_key"] or "id"], versions.NODE_FIELDS, request.minor)
     node_query.check_filters(request, given)
-    if detail is not None and request.minor < versions.DETAIL:
-        raise errors.invalid(f"Invalid query parameter ?detail={detail} received.")
-    if fields is not None and detail:
-        raise errors.invalid("Can not specify ?detail=True and fields in the same request.")
-    if fields is None and not detail:
-        fields = list(DEFAULT_FIELDS)
-    return _list(request, given, fields, "nodes", {} if detail is None else {"detail": detail})
+    fields, extra = paging.select_fields(request, given, list(DEFAULT_FIELDS))
+    return _list(request, given, fields, "nodes", extra)
 
 
 def list_detail(request: Request) -> Answer:
-    given = request.arguments({**node_query.FILTERS, **node_query.PAGING})
+    given = request.arguments({**node_query.FILTERS, **checks.PAGING})
     node_query.check_filters(request, given)
     versions.check_fields([given["sort_key"] or "id"], versions.NODE_FIELDS, request.minor)
     return _list(request, given, None, "nodes/detail", {})
@@ -67,11 +62,8 @@ def _list(
     extra: dict[str, Any],
 ) -> Answer:
     bm = request.bm
-    limit = paging.check_limit(given["limit"], bm.settings.max_limit)
-    sort_dir = paging.check_sort_dir(given["sort_dir"])
-    sort_key = given["sort_key"] or "id"
-    if sort_key in node_query.UNSORTABLE:
-        raise errors.invalid(f"The sort_key value {sort_key} is an invalid field for sorting")
+    window = paging.Window.requested(request, given)
+    paging.check_sortable(window.sort_key, node_query.UNSORTABLE)
     marker = None
     if given["marker"]:
         marker = bm.store.nodes.get(given["marker"])
@@ -79,42 +71,34 @@ def _list(
             raise errors.node_not_found(given["marker"])
     if fields:
         check_list_fields(fields)
-    if sort_key not in _SORTABLE:
-        raise errors.invalid(f'The sort_key value "{sort_key}" is an invalid field for sorting')
+    paging.check_sort_key(window.sort_key, _SORTABLE)
     if given["chassis_uuid"]:
         find_chassis(request, given["chassis_uuid"])
     nodes = paging.page(
         bm.store.nodes,
         node_query.matcher(given),
-        limit=limit,
+        window,
         marker=marker,
-        sort_key=sort_key,
-        sort_dir=sort_dir,
         candidates=node_query.candidates(bm.store, given),
         nulls_sort_last=bm.settings.nulls_sort_last,
     )
     if given["conductor"]:
         nodes = [node for node in nodes if bm.conductor_of(node) == given["conductor"]]
     if given["instance_uuid"]:
-        limit = 0
-    parameters = {"sort_key": sort_key, "sort_dir": sort_dir}
-    parameters.update(
-        {key: True for key in ("associated", "maintenance", "retired") if given[key]}
-    )
-    parameters.update(extra)
-    if fields:
-        parameters["fields"] = ",".join(fields)
+        window = dataclasses.replace(window, limit=0)
+    flags = {key: True for key in ("associated", "maintenance", "retired") if given[key]}
     render = renderer(request, fields)
-    body = paging.collection(
+    return paging.collection(
         request,
         "nodes",
         [render(node) for node in nodes],
         [node.uuid for node in nodes[-1:]],
-        limit=limit,
+        window,
+        fields=fields,
         resource=resource,
-        parameters=parameters,
+        **flags,
+        **extra,
     )
-    return Answer(body=body)
 
 
 def show_node(request: Request, ident: str) -> Answer:
@@ -208,9 +192,7 @@ def delete_node(request: Request, ident: str) -> Answer:
     if node.instance_uuid is not None and not node.maintenance:
         raise errors.node_associated(node.uuid, node.instance_uuid)
     if node.protected:
-        raise errors.ApiError(
-            403, f"Node {node.uuid} is protected and cannot be undeployed, rebuilt or deleted"
-        )
+        raise errors.node_protected(node.uuid)
     if not node.maintenance and node.provision_state not in states.DELETE_ALLOWED:
         raise errors.conflict(
             f'Can not delete node "{node.uuid}" while it is in provision state'

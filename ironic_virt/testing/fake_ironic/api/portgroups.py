@@ -70,10 +70,7 @@ _LIST: dict[str, checks.Parser] = {
     "address": checks.mac_address,
     "shard": checks.string_list,
     "conductor_groups": checks.string_list,
-    "marker": checks.uuid,
-    "limit": checks.integer,
-    "sort_key": checks.string,
-    "sort_dir": checks.string,
+    **checks.PAGING,
 }
 
 
@@ -106,15 +103,9 @@ def _check_fields(request: Request, fields: list[str] | None) -> None:
 def list_portgroups(request: Request, ident: str | None = None) -> Answer:
     _require(request)
     given = request.arguments({**_LIST, "fields": checks.string_list, "detail": checks.boolean})
-    fields, detail = given["fields"], given["detail"]
-    _check_fields(request, fields)
-    if detail is not None and request.minor < v.DETAIL:
-        raise errors.invalid(f"Invalid query parameter ?detail={detail} received.")
-    if fields is not None and detail:
-        raise errors.invalid("Can not specify ?detail=True and fields in the same request.")
-    if fields is None and not detail:
-        fields = _DEFAULT
-    return _list(request, given, fields, ident, {} if detail is None else {"detail": detail})
+    _check_fields(request, given["fields"])
+    fields, extra = paging.select_fields(request, given, _DEFAULT)
+    return _list(request, given, fields, ident, extra)
 
 
 def list_detail(request: Request, ident: str | None = None) -> Answer:
@@ -138,14 +129,11 @@ def _list(
 ) -> Answer:
     if given["shard"] is not None and request.minor < v.PORTGROUP_SHARD:
         raise errors.needs_version(v.PORTGROUP_SHARD)
-    limit = paging.check_limit(given["limit"], request.bm.settings.max_limit)
-    sort_dir, sort_key = paging.check_sort_dir(given["sort_dir"]), given["sort_key"] or "id"
-    if sort_key in _UNSORTABLE:
-        raise errors.invalid(f"The sort_key value {sort_key} is an invalid field for sorting")
-    v.check_fields([sort_key], v.PORTGROUP_FIELDS, request.minor)
-    paging.check_sorts_by_node(sort_key)
-    if sort_key not in (*_FIELDS, "id"):
-        raise errors.invalid(f'The sort_key value "{sort_key}" is an invalid field for sorting')
+    window = paging.Window.requested(request, given)
+    paging.check_sortable(window.sort_key, _UNSORTABLE)
+    v.check_fields([window.sort_key], v.PORTGROUP_FIELDS, request.minor)
+    paging.check_sorts_by_node(window.sort_key)
+    paging.check_sort_key(window.sort_key, (*_FIELDS, "id"))
     marker = find_portgroup(request, given["marker"]) if given["marker"] else None
     node = find_node(request, given["node"]) if given["node"] else None
     if ident:
@@ -161,25 +149,19 @@ def _list(
     rows = paging.page(
         request.bm.store.portgroups,
         matches,
-        limit=limit,
+        window,
         marker=marker,
-        sort_key=sort_key,
-        sort_dir=sort_dir,
     )
-    parameters = {"sort_key": sort_key, "sort_dir": sort_dir, **extra}
-    if fields:
-        parameters["fields"] = ",".join(fields)
-    body = paging.collection(
+    return paging.collection(
         request,
         "portgroups",
         # Ironic 39.0.0 hides nothing in detailed lists.
         [_render(request, row, fields, hide=fields is not None) for row in rows],
         [row.uuid for row in rows],
-        limit=limit,
-        resource="portgroups",
-        parameters=parameters,
+        window,
+        fields=fields,
+        **extra,
     )
-    return Answer(body=body)
 
 
 def show_portgroup(request: Request, group: str) -> Answer:

@@ -70,25 +70,15 @@ _LIST: dict[str, checks.Parser] = {
     "shard": checks.string_list,
     "description_contains": checks.string,
     "conductor_groups": checks.string_list,
-    "marker": checks.uuid,
-    "limit": checks.integer,
-    "sort_key": checks.string,
-    "sort_dir": checks.string,
+    **checks.PAGING,
 }
 
 
 def list_ports(request: Request, ident: str | None = None, group: str | None = None) -> Answer:
     given = request.arguments({**_LIST, "fields": checks.string_list, "detail": checks.boolean})
-    fields, detail = given["fields"], given["detail"]
-    if fields is not None:
-        v.check_fields(fields, v.PORT_FIELDS, request.minor)
-    if detail is not None and request.minor < v.DETAIL:
-        raise errors.invalid(f"Invalid query parameter ?detail={detail} received.")
-    if fields is not None and detail:
-        raise errors.invalid("Can not specify ?detail=True and fields in the same request.")
-    if fields is None and not detail:
-        fields = _DEFAULT
-    extra = {} if detail is None else {"detail": detail}
+    if given["fields"] is not None:
+        v.check_fields(given["fields"], v.PORT_FIELDS, request.minor)
+    fields, extra = paging.select_fields(request, given, _DEFAULT)
     return _list(request, given, fields, "ports", extra, ident, group)
 
 
@@ -106,8 +96,8 @@ def _rows(
     if sum(1 for item in (node_ident, group_ident, given["shard"]) if item) > 1:
         raise errors.ApiError(403, "Operation not permitted.")
     if group_ident:
-        wanted = find_portgroup(request, group_ident)
-        return [port for port in store.ports_of(wanted.node) if port.portgroup is wanted]
+        portgroup = find_portgroup(request, group_ident)
+        return [port for port in store.ports_of(portgroup.node) if port.portgroup is portgroup]
     if ident:
         return store.ports_of(find_parent(request, ident))
     if node_ident:
@@ -132,40 +122,32 @@ def _list(
         raise errors.not_acceptable()
     if given["shard"] is not None and request.minor < v.SHARD:
         raise errors.needs_version(v.SHARD)
-    limit = paging.check_limit(given["limit"], request.bm.settings.max_limit)
-    sort_dir, sort_key = paging.check_sort_dir(given["sort_dir"]), given["sort_key"] or "id"
+    window = paging.Window.requested(request, given)
     marker = find_port(request, given["marker"]) if given["marker"] else None
-    if sort_key in _UNSORTABLE:
-        raise errors.invalid(f"The sort_key value {sort_key} is an invalid field for sorting")
-    v.check_fields([sort_key], v.PORT_FIELDS, request.minor)
-    paging.check_sorts_by_node(sort_key)
-    if sort_key not in (*_FIELDS, "id"):
-        raise errors.invalid(f'The sort_key value "{sort_key}" is an invalid field for sorting')
+    paging.check_sortable(window.sort_key, _UNSORTABLE)
+    v.check_fields([window.sort_key], v.PORT_FIELDS, request.minor)
+    paging.check_sorts_by_node(window.sort_key)
+    paging.check_sort_key(window.sort_key, (*_FIELDS, "id"))
     text = given["description_contains"]
     rows = paging.page(
         request.bm.store.ports,
         (lambda port: text in (port.description or "")) if text else None,
-        limit=limit,
+        window,
         marker=marker,
-        sort_key=sort_key,
-        sort_dir=sort_dir,
         candidates=_rows(request, given, ident, group),
     )
     if rows:
         _check_fields(request, fields)
-    parameters = {"sort_key": sort_key, "sort_dir": sort_dir, **extra}
-    if fields:
-        parameters["fields"] = ",".join(fields)
-    body = paging.collection(
+    return paging.collection(
         request,
         "ports",
         [_render(request, row, fields) for row in rows],
         [row.uuid for row in rows],
-        limit=limit,
+        window,
+        fields=fields,
         resource=resource,
-        parameters=parameters,
+        **extra,
     )
-    return Answer(body=body)
 
 
 def list_of_portgroup(request: Request, group: str) -> Answer:
@@ -252,14 +234,14 @@ def create_port(request: Request) -> Answer:
 def _check_physical_network(
     bm: Baremetal, group: Portgroup | None, port: Port | None, network: str | None
 ) -> None:
-    """See to it that all ports of a port group are in one physical network.
+    """Check that all ports of a port group are in one physical network.
 
     :raises ApiError: 409.
     """
     if group is None:
         return
-    others = [one for one in bm.store.ports_of(group.node) if one.portgroup is group]
-    networks = {one.physical_network for one in others if one is not port}
+    others = [member for member in bm.store.ports_of(group.node) if member.portgroup is group]
+    networks = {member.physical_network for member in others if member is not port}
     if not networks and group.physical_network is None:
         if network is not None:
             bm.update(group, physical_network=network)
@@ -318,8 +300,8 @@ def patch_port(request: Request, port_ident: str) -> Answer:
         )
     _check_changes(request, port, node, changes)
     if node is not port.node:
-        # Ironic 39.0.0 tries to write the other node's row anew, and takes the refusal of its
-        # database for that of the port's address.
+        # Ironic 39.0.0 tries to write the other node's row again, and takes its database's
+        # refusal for one of the port's address.
         if "address" in changes:
             raise _taken(changes["address"])
         raise errors.ApiError(500, "'address'")

@@ -74,10 +74,10 @@ _CONDUCTOR_FIELDS = (
 def _render_conductor(
     request: Request, row: Conductor, fields: list[str] | None
 ) -> dict[str, Any]:
-    now = request.bm.store.timestamp()
+    timestamp = request.bm.store.timestamp()
     body: dict[str, Any] = {
-        "created_at": now,
-        "updated_at": now,
+        "created_at": timestamp,
+        "updated_at": timestamp,
         "hostname": row.hostname,
         "conductor_group": row.group,
         "drivers": list(row.drivers),
@@ -100,10 +100,8 @@ def list_conductors(request: Request) -> Answer:
         {
             "detail": checks.boolean,
             "fields": checks.string_list,
+            **checks.PAGING,
             "marker": checks.string,
-            "limit": checks.integer,
-            "sort_key": checks.string,
-            "sort_dir": checks.string,
         }
     )
     fields, detail = given["fields"], given["detail"]
@@ -112,36 +110,29 @@ def list_conductors(request: Request) -> Answer:
         raise errors.invalid("Can not specify ?detail=True and fields in the same request.")
     if fields is None and not detail:
         fields = ["hostname", "conductor_group", "alive"]
-    limit = paging.check_limit(given["limit"], request.bm.settings.max_limit)
-    sort_dir, sort_key = paging.check_sort_dir(given["sort_dir"]), given["sort_key"] or "id"
-    if sort_key in ("alive", "drivers"):
-        raise errors.invalid(f"The sort_key value {sort_key} is an invalid field for sorting")
+    window = paging.Window.requested(request, given)
+    paging.check_sortable(window.sort_key, ("alive", "drivers"))
     rows = list(request.bm.settings.conductors)
-    if sort_key in ("hostname", "conductor_group"):
-        rows.sort(key=lambda row: row.hostname if sort_key == "hostname" else row.group)
-    if sort_dir == "desc":
+    if window.sort_key in ("hostname", "conductor_group"):
+        rows.sort(key=lambda row: row.hostname if window.sort_key == "hostname" else row.group)
+    if window.descends:
         rows.reverse()
     if given["marker"]:
         names = [row.hostname for row in rows]
         if given["marker"] not in names:
             raise _no_conductor(given["marker"])
         rows = rows[names.index(given["marker"]) + 1 :]
-    rows = rows[:limit]
-    parameters: dict[str, Any] = {"sort_key": sort_key, "sort_dir": sort_dir}
-    if detail is not None:
-        parameters["detail"] = detail
-    if fields:
-        parameters["fields"] = ",".join(fields)
-    body = paging.collection(
+    rows = rows[: window.limit]
+    extra = {} if detail is None else {"detail": detail}
+    return paging.collection(
         request,
         "conductors",
         [_render_conductor(request, row, fields) for row in rows],
         [row.hostname for row in rows],
-        limit=limit,
-        resource="conductors",
-        parameters=parameters,
+        window,
+        fields=fields,
+        **extra,
     )
-    return Answer(body=body)
 
 
 def _no_conductor(hostname: str) -> errors.ApiError:
@@ -198,21 +189,21 @@ def list_drivers(request: Request) -> Answer:
             raise errors.needs_version(versions.DYNAMIC_DRIVERS)
     if given["type"] not in (None, "classic", "dynamic"):
         raise errors.invalid('"type" filter must be one of "classic" or "dynamic", if specified.')
-    found = {} if given["type"] == "classic" else _drivers(request)
+    drivers = {} if given["type"] == "classic" else _drivers(request)
     rows = [
         _render_driver(request, name, hosts, bool(given["detail"]))
-        for name, hosts in found.items()
+        for name, hosts in drivers.items()
     ]
     return Answer(body={"drivers": rows})
 
 
 def show_driver(request: Request, name: str) -> Answer:
-    found = _drivers(request)
-    if name not in found:
+    drivers = _drivers(request)
+    if name not in drivers:
         raise errors.not_found(
             f"Could not find the following driver(s) or hardware type(s): {name}."
         )
-    return Answer(body=_render_driver(request, name, found[name], True))
+    return Answer(body=_render_driver(request, name, drivers[name], True))
 
 
 def show_driver_properties(request: Request, name: str) -> Answer:

@@ -142,10 +142,7 @@ def list_volumes(request: Request, kind_name: str, ident: str | None = None) -> 
     given = request.arguments(
         {
             "node": checks.uuid_or_name,
-            "marker": checks.uuid,
-            "limit": checks.integer,
-            "sort_key": checks.string,
-            "sort_dir": checks.string,
+            **checks.PAGING,
             "fields": checks.string_list,
             "detail": checks.boolean,
         }
@@ -156,13 +153,10 @@ def list_volumes(request: Request, kind_name: str, ident: str | None = None) -> 
         fields = kind.default
     if fields and detail:
         raise errors.invalid("Can't fetch a subset of fields with 'detail' set")
-    limit = paging.check_limit(given["limit"], request.bm.settings.max_limit)
-    sort_dir, sort_key = paging.check_sort_dir(given["sort_dir"]), given["sort_key"] or "id"
+    window = paging.Window.requested(request, given)
     marker = _find(request, kind, given["marker"]) if given["marker"] else None
-    if sort_key in kind.unsortable:
-        raise errors.invalid(f"The sort_key value {sort_key} is an invalid field for sorting")
-    if sort_key == "node_uuid" or sort_key not in (*kind.fields, "id"):
-        raise errors.invalid(f'The sort_key value "{sort_key}" is an invalid field for sorting')
+    paging.check_sortable(window.sort_key, kind.unsortable)
+    paging.check_sort_key(window.sort_key, {*kind.fields, "id"} - {"node_uuid"})
     node = find_node(request, given["node"]) if given["node"] else None
     if ident:
         node = request.bm.store.nodes.get(ident)
@@ -171,26 +165,20 @@ def list_volumes(request: Request, kind_name: str, ident: str | None = None) -> 
     rows = paging.page(
         kind.table(request.bm.store),
         None if node is None else (lambda row: row.node is node),
-        limit=limit,
+        window,
         marker=marker,
-        sort_key=sort_key,
-        sort_dir=sort_dir,
     )
-    parameters: dict[str, Any] = {"sort_key": sort_key, "sort_dir": sort_dir}
-    if detail:
-        parameters["detail"] = detail
-    if fields:
-        parameters["fields"] = ",".join(fields)
-    body = paging.collection(
+    extra = {"detail": detail} if detail else {}
+    return paging.collection(
         request,
         kind.plural,
         [_render(request, kind, row, fields) for row in rows],
         [row.uuid for row in rows],
-        limit=limit,
+        window,
+        fields=fields,
         resource=f"volume/{kind.plural}",
-        parameters=parameters,
+        **extra,
     )
-    return Answer(body=body)
 
 
 def list_of_node(request: Request, ident: str, kind_name: str) -> Answer:
@@ -230,7 +218,7 @@ def create(request: Request, kind_name: str) -> Answer:
         )
     uuid = values.pop("uuid", None) or bm.new_uuid()
     table = kind.table(bm.store)
-    # In the order in which the database sees to it; a row of the same uuid is no exception.
+    # The database checks the keys in this order, also for a row with the same uuid.
     _check_free(request, kind, None, node, values)
     if table.get(uuid) is not None:
         raise errors.conflict(f"A volume {kind.word} with UUID {uuid} already exists.")
