@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""``ironic-virt demo`` as a process of its own, for tests to watch and to signal."""
+"""``ironic-virt demo`` as its own process, for tests to watch and to signal."""
 
 import contextlib
 import os
@@ -18,7 +18,7 @@ SECONDS = 600.0
 
 
 class Demo:
-    """A running ``ironic-virt demo``, in a temporary directory of its own."""
+    """A running ``ironic-virt demo``, in a new temporary directory."""
 
     COMMAND = ("ironic_virt.cmd.shell", "demo")
 
@@ -54,10 +54,7 @@ class Demo:
         return subprocess.CompletedProcess(argv, process.returncode, out, err)
 
     def assert_nothing_left(self) -> None:
-        """See that no file is left, no process of its session, nor one of its directory.
-
-        What it had started ends by itself when it was ended at once.
-        """
+        """Wait until no process of the demo is left, and see that it leaves no file."""
         deadline = time.monotonic() + SECONDS
         while left := [line for line in _command_lines() if str(self._directory) in line]:
             assert time.monotonic() < deadline, left
@@ -78,7 +75,7 @@ class Demo:
                 os.kill(pid, signal.SIGKILL)
 
     def kill(self) -> None:
-        """End whatever a failed test has left."""
+        """End the processes that a failed test has left."""
         for process in self._processes:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)

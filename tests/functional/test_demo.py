@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""``ironic-virt demo`` as a user runs it: a process of its own, and what it leaves."""
+"""``ironic-virt demo`` as a user runs it: its own process, and what it leaves."""
 
 import contextlib
 import os
@@ -15,7 +15,7 @@ import pytest
 from tests import depth
 from tests.functional.demo_process import SECONDS, Demo, read_until
 
-# Ten commands, each a process of its own, on a host that may be busy.
+# Ten commands, each its own process, on a host that may be busy.
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
 QUICK = ("--deploy-time", "0.3")
@@ -74,27 +74,13 @@ SIGNALS = [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)]
 
 
 @pytest.mark.parametrize(("signum", "code"), depth.choose(SIGNALS[:1], SIGNALS))
-def test_a_signal_in_mid_deployment_ends_it_and_leaves_nothing(
-    demo: Demo, signum: signal.Signals, code: int
-) -> None:
+def test_a_signal_in_mid_deployment_ends_it_and_leaves_nothing(demo, signum, code) -> None:
     process = demo.start(*ENDLESS)
     read_until(process, lambda line: "deploying" in line)
     process.send_signal(signum)
     out, err = process.communicate(timeout=SECONDS)
     assert (process.returncode, err) == (code, "")
     assert INTERRUPTED in out
-    demo.assert_nothing_left()
-
-
-def test_the_second_signal_ends_it_at_once(demo: Demo) -> None:
-    process = demo.start(*ENDLESS)
-    read_until(process, lambda line: "deploying" in line)
-    # Both are pending before it runs again, so it has no time to clean up in order.
-    process.send_signal(signal.SIGSTOP)
-    process.send_signal(signal.SIGINT)
-    process.send_signal(signal.SIGTERM)
-    process.send_signal(signal.SIGCONT)
-    assert process.wait(timeout=SECONDS) in (130, 143)
     demo.assert_nothing_left()
 
 
@@ -107,7 +93,7 @@ def on_terminal(demo: Demo, until: bytes, *argv: str, **environ: str) -> tuple[b
     process = demo.start(*ENDLESS, *argv, stdout=theirs, **environ)
     os.close(theirs)
     drawn, interrupted = b"", False
-    with contextlib.suppress(OSError):  # which is how the end of a terminal is told
+    with contextlib.suppress(OSError):  # a closed terminal
         while select.select([ours], [], [], SECONDS)[0]:
             if not (chunk := os.read(ours, 65536)):
                 break
@@ -140,9 +126,7 @@ PLAIN: list[tuple[tuple[str, ...], dict[str, str], str]] = [
 
 
 @pytest.mark.parametrize(("argv", "environ", "logged"), depth.choose(PLAIN[:1], PLAIN))
-def test_who_wants_the_log_or_no_colour_gets_plain_lines(
-    demo: Demo, argv: tuple[str, ...], environ: dict[str, str], logged: str
-) -> None:
+def test_who_wants_the_log_or_no_colour_gets_plain_lines(demo, argv, environ, logged) -> None:
     drawn, err = on_terminal(demo, b": deploying", *argv, **environ)
     assert b"demo-1 on " in drawn
     assert b"\x1b" not in drawn
@@ -150,7 +134,7 @@ def test_who_wants_the_log_or_no_colour_gets_plain_lines(
     assert bool(logged) == bool(err)
 
 
-def test_a_service_that_ends_is_the_end_and_its_last_words_are_shown(demo: Demo) -> None:
+def test_a_service_that_ends_ends_the_demo_with_its_last_words(demo: Demo) -> None:
     process = demo.start(*ENDLESS)
     read_until(process, lambda line: "deploying" in line)
     demo.kill_service()
@@ -158,12 +142,4 @@ def test_a_service_that_ends_is_the_end_and_its_last_words_are_shown(demo: Demo)
     assert process.returncode == 1
     assert err.startswith("ironic-virt-compute has ended: ")
     assert err.count("\n") == 1
-    demo.assert_nothing_left()
-
-
-def test_a_wrong_command_line_starts_nothing(demo: Demo) -> None:
-    result = demo.run("--nodes", "2", "--servers", "3")
-    assert (result.returncode, result.stdout) == (2, "")
-    assert "3 don't fit on 2 nodes" in result.stderr
-    assert len(result.stderr.splitlines()) == 1
     demo.assert_nothing_left()

@@ -14,12 +14,12 @@ import requests
 
 from ironic_virt import exceptions, virt
 from ironic_virt.driver import hooks
-from ironic_virt.scheduler.filters import BaseHostFilter
-from ironic_virt.testing.fake_ironic import Durations, FakeIronic, FakeIronicServer
+from ironic_virt.scheduler.filters import Filter
+from ironic_virt.testing.fake_ironic import Durations, FakeIronicServer
 from tests import entry_points
+from tests.compute_service import Service
 from tests.config_drives import sent_drive
 from tests.functional import typed
-from tests.functional.driver.conftest import Records, Service
 
 EXAMPLES = typed.ROOT / "doc" / "source" / "examples"
 README = typed.ROOT / "README.rst"
@@ -37,9 +37,7 @@ def options(url: str) -> str:
     return "\n".join((*lines, f"endpoint_override = {url}", "api_retry_interval = 1", ""))
 
 
-def test_the_example_of_a_compute_service(
-    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_example_of_a_compute_service(tmp_path, capsys, monkeypatch) -> None:
     durations = Durations(deploy=0.2, clean=0.2)
     with FakeIronicServer(durations=durations) as server:
         node = server.fake.add_node(resource_class="gold")
@@ -51,9 +49,7 @@ def test_the_example_of_a_compute_service(
         assert server.fake.node(node)["instance_uuid"] is None
 
 
-def test_the_example_of_picking_nodes(
-    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_example_of_picking_nodes(tmp_path, capsys, monkeypatch) -> None:
     config = tmp_path / "ironic-virt.conf"
     config.write_text(options("http://ironic.invalid"))
     monkeypatch.setattr(sys, "argv", ["pick_nodes.py", str(config)])
@@ -71,11 +67,11 @@ def test_the_example_of_picking_nodes(
 def test_the_example_of_a_filter() -> None:
     example = runpy.run_path(str(EXAMPLES / "rack_filter.py"))
     # That it is loaded by its entry point is tested with the scheduler.
-    assert issubclass(example["RackFilter"], BaseHostFilter)
+    assert isinstance(example["rack"](None), Filter)
 
 
 class ServiceWithDrives(Service):
-    """A service whose instances have a config drive, and want to be told of the storage."""
+    """A service whose instances have a config drive that names the storage."""
 
     def config_drive(self, request: virt.DeployRequest) -> virt.ConfigDrive:
         return virt.ConfigDrive(meta_data={"uuid": request.instance.uuid})
@@ -104,7 +100,7 @@ def test_the_example_of_a_hook(tmp_path: pathlib.Path, monkeypatch: pytest.Monke
         version = {"X-OpenStack-Ironic-API-Version": "1.80"}
         made = requests.post(f"{server.url}/v1/ports", json=port, headers=version, timeout=60)
         assert made.status_code == 201, made.text
-        service = ServiceWithDrives("compute-1", config, Records())
+        service = ServiceWithDrives(config)
         try:
             with pytest.raises(exceptions.HookFailed, match="its node has no storage port") as no:
                 service.spawn(service.instance_on(without))
@@ -123,9 +119,7 @@ def test_the_example_of_a_hook(tmp_path: pathlib.Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("page", [README, EXAMPLES.parent / "testing" / "index.rst"])
-def test_the_test_that_is_printed_passes(
-    page: pathlib.Path, fake_ironic: FakeIronic, fake_ironic_url: str
-) -> None:
+def test_the_test_that_is_printed_passes(page, fake_ironic, fake_ironic_url) -> None:
     (example,) = typed.blocks(page.read_text(), "python")
     printed: dict[str, Any] = {}
     exec(compile(example, str(page), "exec"), printed)

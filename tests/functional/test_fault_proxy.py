@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The fault proxy before a fake Ironic, as a plain client feels it."""
+"""The fault proxy in front of a fake Ironic, as a plain client feels it."""
 
 import json
 import signal
@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 import requests
-from werkzeug.datastructures import Headers
 
 from ironic_virt.testing.fake_ironic import FakeIronic, FakeIronicServer
 from ironic_virt.testing.fault_proxy import (
@@ -29,12 +28,8 @@ from ironic_virt.testing.fault_proxy import (
     MaxVersion,
     Omit,
     Redirect,
-    Reply,
-    Request,
     ResetAfter,
     ResetBefore,
-    Rule,
-    Rules,
     Status,
     Truncate,
 )
@@ -59,7 +54,7 @@ RACK = [{"op": "add", "path": "/extra/rack", "value": "12"}]
 
 
 class Stage:
-    """A fake Ironic with a node, the proxy before it, and a session at the proxy."""
+    """A fake Ironic with a node, the proxy in front of it, and a session at the proxy."""
 
     def __init__(self, fake: FakeIronic, proxy: FaultProxy) -> None:
         self.fake = fake
@@ -126,13 +121,6 @@ def test_links_lead_back_to_the_proxy(stage: Stage) -> None:
     assert made.headers["Location"].startswith(f"{stage.proxy.url}/v1/nodes/")
 
 
-def test_a_large_body_passes_both_ways(stage: Stage) -> None:
-    large = "x" * 1_000_000
-    patch = [{"op": "add", "path": "/extra/large", "value": large}]
-    assert stage.ask("PATCH", stage.path, json=patch).json()["extra"]["large"] == large
-    assert stage.fake.node(stage.node)["extra"]["large"] == large
-
-
 def test_a_target_that_is_not_there_is_a_bad_gateway() -> None:
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
@@ -143,32 +131,22 @@ def test_a_target_that_is_not_there_is_a_bad_gateway() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "row", "rack"),
-    [(ResetBefore(), (0, "reset-before"), None), (ResetAfter(), (200, "reset-after"), "12")],
-    ids=["before", "after"],
+    ("fault", "error", "row", "rack"),
+    [
+        (ResetBefore(), "reset by peer", (0, "reset-before"), None),
+        (ResetAfter(), "reset by peer", (200, "reset-after"), "12"),
+        (Truncate(5), r"IncompleteRead\(5 bytes", (200, "truncate"), "12"),
+    ],
+    ids=lambda value: getattr(value, "kind", ""),
 )
-def test_a_reset_before_has_no_effect_and_one_after_leaves_it(
-    stage: Stage, fault: Fault, row: tuple[int, str], rack: str | None
-) -> None:
+def test_a_lost_answer_has_an_effect_if_ironic_was_asked(stage, fault, error, row, rack) -> None:
     stage.proxy.add(fault, "PATCH", times=1)
-    with pytest.raises(requests.ConnectionError, match="reset by peer"):
+    with pytest.raises(requests.RequestException, match=error):
         stage.patch()
     assert stage.rack == rack
     stage.patch()
     assert stage.rack == "12"
     assert stage.passed() == [("PATCH", stage.path, *row), ("PATCH", stage.path, 200, None)]
-
-
-@pytest.mark.parametrize("sent", [None, 5])
-def test_a_truncated_body_breaks_off(stage: Stage, sent: int | None) -> None:
-    rule = stage.proxy.add(Truncate(sent), path="/v1/nodes")
-    got = "5" if sent else r"\d+"
-    with pytest.raises(
-        requests.exceptions.ChunkedEncodingError, match=rf"IncompleteRead\({got} bytes read"
-    ):
-        stage.get()
-    stage.proxy.rules.remove(rule)
-    assert len(stage.get()["nodes"]) == 1
 
 
 def test_a_dripping_body_comes_byte_by_byte(stage: Stage) -> None:
@@ -187,11 +165,11 @@ def test_a_dripping_body_comes_byte_by_byte(stage: Stage) -> None:
 
 
 def test_a_delayed_request_is_passed_on_later(stage: Stage) -> None:
-    stage.proxy.add(Delay(3600), "PATCH")
+    rule = stage.proxy.add(Delay(3600), "PATCH")
     with pytest.raises(requests.ReadTimeout):
         stage.patch(timeout=(SECONDS, 0.05))
     assert stage.rack is None
-    stage.proxy.rules.clear()
+    stage.proxy.rules.remove(rule)
     stage.proxy.add(Delay(0.001), "PATCH")
     stage.patch()
     assert stage.rack == "12"
@@ -199,9 +177,7 @@ def test_a_delayed_request_is_passed_on_later(stage: Stage) -> None:
 
 @pytest.mark.parametrize("applied", [False, True])
 @pytest.mark.parametrize("cleared", [False, True])
-def test_a_hanging_request_holds_up_nobody_until_it_is_released(
-    stage: Stage, applied: bool, cleared: bool
-) -> None:
+def test_a_hanging_request_holds_up_nobody_until_it_is_released(stage, applied, cleared) -> None:
     hang = Hang(applied=applied)
     rule = stage.proxy.add(hang, "PATCH")
     arrived = threading.Event()
@@ -224,9 +200,8 @@ def test_a_hanging_request_holds_up_nobody_until_it_is_released(
     assert len(fake.requests.matching("PATCH")) == 1
 
 
-@pytest.mark.parametrize("fault", [Hang(), Delay(3600)], ids=lambda fault: fault.kind)
-def test_closing_ends_what_waits_and_passes_nothing_on(stage: Stage, fault: Fault) -> None:
-    rule = stage.proxy.add(fault)
+def test_closing_ends_what_waits_and_passes_nothing_on(stage: Stage) -> None:
+    rule = stage.proxy.add(Hang())
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(requests.get, f"{stage.proxy.url}/v1/nodes", timeout=SECONDS)
         assert rule.wait(timeout=SECONDS)
@@ -234,27 +209,6 @@ def test_closing_ends_what_waits_and_passes_nothing_on(stage: Stage, fault: Faul
         with pytest.raises(requests.ConnectionError):
             waiting.result(SECONDS)
     assert len(stage.fake.requests) == 0
-    assert stage.passed() == [("GET", "/v1/nodes", 0, fault.kind)]
-
-
-def test_closing_ends_a_dripping_body(stage: Stage) -> None:
-    stage.proxy.add(Drip(3600))
-    answer = stage.ask("GET", stream=True)
-    stage.proxy.stop()
-    with answer, pytest.raises(requests.exceptions.ChunkedEncodingError):
-        _ = answer.content
-
-
-def test_closing_ends_requests_that_the_target_does_not_answer(stage: Stage) -> None:
-    struck = threading.Event()
-    stage.fake.faults.hang()
-    stage.fake.requests.listener = lambda entry: struck.set()
-    with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(requests.get, f"{stage.proxy.url}/v1/nodes", timeout=SECONDS)
-        assert struck.wait(SECONDS)
-        stage.proxy.stop()
-        with pytest.raises(requests.ConnectionError):
-            waiting.result(SECONDS)
 
 
 def test_away_it_refuses_connections_and_comes_back_where_it_was(stage: Stage) -> None:
@@ -266,22 +220,11 @@ def test_away_it_refuses_connections_and_comes_back_where_it_was(stage: Stage) -
     assert stage.get()["nodes"][0]["uuid"] == before["nodes"][0]["uuid"]
 
 
-@pytest.mark.parametrize(
-    ("options", "location"),
-    [
-        ({}, "http://elsewhere.invalid/v1/nodes?shard=a"),
-        ({"keep_query": False}, "http://elsewhere.invalid/v1/nodes"),
-        ({"keep_path": False, "status": 301}, "http://elsewhere.invalid"),
-    ],
-)
-def test_a_redirect_leads_elsewhere(stage: Stage, options: Any, location: str) -> None:
-    stage.proxy.add(Redirect("http://elsewhere.invalid", **options))
-    answer = stage.ask("GET", "/v1/nodes?shard=a", allow_redirects=False)
-    assert answer.status_code == options.get("status", 307)
-    assert answer.headers["Location"] == location
-
-
-def test_a_status_has_headers_and_an_error_of_ironics_shape(stage: Stage) -> None:
+def test_a_status_and_a_redirect_are_answers_of_its_own(stage: Stage) -> None:
+    stage.proxy.add(Redirect("http://b.invalid", keep_query=False), times=1)
+    assert stage.ask("GET", "/v1/nodes?a=1", allow_redirects=False).headers["Location"] == (
+        "http://b.invalid/v1/nodes"
+    )
     stage.proxy.add(Status(503, "no conductor", {"Retry-After": "5"}), times=1)
     stage.proxy.add(Status(401, {"error": "who?"}), times=1)
     stage.proxy.add(Status(502, b"<html>"), times=1)
@@ -290,7 +233,7 @@ def test_a_status_has_headers_and_an_error_of_ironics_shape(stage: Stage) -> Non
     assert json.loads(answer.json()["error_message"])["faultstring"] == "no conductor"
     assert stage.ask("GET").json() == {"error": "who?"}
     assert stage.ask("GET").content == b"<html>"
-    assert [row.fault for row in stage.proxy.requests] == ["status"] * 3
+    assert [row.fault for row in stage.proxy.requests] == ["redirect", *["status"] * 3]
     assert len(stage.fake.requests) == 0
 
 
@@ -334,15 +277,6 @@ def test_what_ironic_says_is_changed(stage: Stage, fault: Fault, expected: Any) 
     assert rows == json.loads(json.dumps(expected).replace("UUID", stage.node))
 
 
-def test_a_field_of_a_single_resource_is_changed_and_a_body_need_not_be_json(
-    stage: Stage,
-) -> None:
-    stage.proxy.add(Omit("instance_uuid"))
-    assert "instance_uuid" not in stage.get(stage.path)
-    stage.proxy.add(Body(b"no JSON"))
-    assert stage.ask("GET").content == b"no JSON"
-
-
 @pytest.mark.parametrize(
     ("conditions", "struck"),
     [
@@ -363,18 +297,7 @@ def test_a_rule_counts(stage: Stage, conditions: Any, struck: list[int]) -> None
     assert (rule.matches, rule.hits) == (9, len(struck))
 
 
-def test_a_rate_strikes_the_same_requests_with_the_same_seed() -> None:
-    request = Request("GET", "/v1/nodes", Headers(), b"")
-
-    def run(seed: int) -> list[int]:
-        rule = Rule(Status(503), rate=0.3, seed=seed)
-        return [number for number in range(200) if rule.strikes(request)]
-
-    assert run(7) == run(7) != run(8)
-    assert 40 < len(run(7)) < 80
-
-
-def test_faults_add_up_and_a_rule_is_asked_when_the_request_gets_to_it(stage: Stage) -> None:
+def test_faults_add_up_and_rules_apply_when_a_request_arrives(stage: Stage) -> None:
     stage.proxy.add(MaxVersion("1.82"))
     once = stage.proxy.add(Status(503), times=1)
     lost = stage.proxy.add(ResetAfter(), when=lambda request: request.method == "PATCH")
@@ -390,45 +313,7 @@ def test_faults_add_up_and_a_rule_is_asked_when_the_request_gets_to_it(stage: St
     ]
 
 
-@pytest.mark.parametrize(
-    "conditions", [{"after": -1}, {"every": 0}, {"rate": 1.1}, {"times": -1}], ids=str
-)
-def test_a_condition_out_of_range_is_refused(conditions: Any) -> None:
-    with pytest.raises(ValueError, match="rate is from 0 to 1"):
-        Rule(Hang(), **conditions)
-
-
-def test_rules_need_no_sockets() -> None:
-    fake = FakeIronic()
-    rules = Rules()
-    rules.add(Rule(ResetAfter(), "POST", times=1))
-    request = Request("POST", "/v1/nodes", Headers(), b'{"driver": "fake-hardware"}')
-
-    def send(request: Request) -> Reply:
-        headers = {"Content-Type": "application/json"}
-        reply = fake.handle(request.method, request.path, body=request.body, headers=headers)
-        return Reply(reply.status, Headers(reply.headers), reply.body)
-
-    replies = [rules.carry_out(request, send) for _ in range(2)]
-    assert [(reply.status, reply.reset) for reply in replies] == [(201, True), (201, False)]
-    assert len(fake.nodes()) == 2
-
-
-def test_many_clients_at_once(stage: Stage) -> None:
-    rule = stage.proxy.add(Status(503), every=2)
-
-    def ask(_: int) -> int:
-        return requests.get(stage.proxy.url + stage.path, timeout=SECONDS).status_code
-
-    with ThreadPoolExecutor(8) as pool:
-        answers = list(pool.map(ask, range(40)))
-    assert (answers.count(200), answers.count(503), rule.hits) == (20, 20, 20)
-    assert len(stage.proxy.requests) == 40
-
-
-def test_the_command_serves_until_it_is_told_to_stop(
-    fake_ironic_server: FakeIronicServer,
-) -> None:
+def test_the_command_serves_until_it_is_told_to_stop(fake_ironic_server: FakeIronicServer) -> None:
     command = [sys.executable, "-m", "ironic_virt.cmd.fault_proxy", "--json"]
     rules = ["--rule", "hang method=POST", "--rule", "status=503 path=/v1/nodes times=1"]
     with (

@@ -98,9 +98,7 @@ def proxy(certificate: Path) -> Iterator[int]:
         yield listener.getsockname()[1]
 
 
-def test_a_guarded_change_is_sent(
-    certificate: Path, ironic: int, proxy: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_guarded_change_is_sent(certificate, ironic, proxy, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("https_proxy", f"https://127.0.0.1:{proxy}")
     for name in ("no_proxy", "NO_PROXY", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
         monkeypatch.delenv(name, raising=False)

@@ -15,7 +15,7 @@ import pytest
 from tests.functional.compute.processes import wait_for
 
 ROOT = Path(__file__).parents[2]
-# As a server that a test has started: in a session of its own, with our output.  Once it
+# As a server that a test has started: in its own session, with our output.  Once it
 # hangs, its time is up: what timeout(1) has set a timer for is sent to it.
 HANGS = """
 import faulthandler, os, pathlib, signal, subprocess, sys, threading
@@ -72,7 +72,7 @@ def test_a_lane_that_hangs_fails_and_the_next_one_runs(tmp_path: Path) -> None:
     wait_for("the end of what was left behind", lambda: has_ended(left_behind))
 
 
-def test_a_lane_gets_no_more_than_its_time_and_none_when_all_is_used_up(tmp_path: Path) -> None:
+def test_a_lane_gets_its_time_and_none_when_all_is_used_up(tmp_path: Path) -> None:
     _, said = run("lane endless sleep 600;", tmp_path, LANE_LIMIT="1")
     assert "not done after 1 s" in said
     _, said = run("lane late touch $LOGS/begun;", tmp_path, TOTAL_LIMIT="0")
@@ -80,44 +80,20 @@ def test_a_lane_gets_no_more_than_its_time_and_none_when_all_is_used_up(tmp_path
     assert not (tmp_path / "begun").exists()
 
 
-def test_lanes_that_pass_are_a_success_and_one_that_fails_keeps_its_last_word(
-    tmp_path: Path,
-) -> None:
-    run("lane one true; lane two true;", tmp_path, 0)
-    words = "= 1 failed, 2 passed in 3.00s ="
-    ((*begin, _), *_), said = run(f"lane tests bash -c 'echo {words}; exit 2';", tmp_path)
-    assert begin[:2] == ["tests", "FAILED"]
-    assert f" {words}\n" in said.partition("===== summary =====")[2]
-
-
-@pytest.mark.parametrize("lanes", [2, 3])
-def test_lanes_beside_others_run_at_the_same_time_and_are_in_the_summary(
-    tmp_path: Path, lanes: int
-) -> None:
-    # Each waits for what the next one writes, in a ring.
-    rows = "".join(
-        f"row{mine}() {{ lane l{mine} bash -c 'echo >$LOGS/t{mine};"
-        f" until [ -e $LOGS/t{(mine + 1) % lanes} ]; do :; done'; }};"
-        f" {'beside ' if mine else ''}row{mine};"
-        for mine in reversed(range(lanes))
-    )
-    lines, said = run(f"{rows} rejoin;", tmp_path, 0, LANE_LIMIT="60")
-    passed = [[f"l{number}", "passed"] for number in range(lanes)]
-    assert sorted(line[:2] for line in lines[:lanes]) == passed
-    assert f"===== l{lanes - 1} =====" in said
-
-
-@pytest.mark.parametrize("bad", ["one", "two", "three"])
-def test_a_failure_beside_is_a_failure(tmp_path: Path, bad: str) -> None:
-    verdicts = {"one": "true", "two": "true", "three": "true"} | {bad: "false"}
-    one, two, three = (f"lane {name} {verdict};" for name, verdict in verdicts.items())
-    rows = f"row() {{ {one} {two} }}; other() {{ {three} }}; beside row; beside other;"
-    lines, _ = run(f"{rows} lane here true; rejoin;", tmp_path)
+@pytest.mark.parametrize(
+    ("row", "bad"),
+    [("false", "one"), ("true", "two"), ("exit 0", None)],
+    ids=["one", "two", "none"],
+)
+def test_a_failure_in_the_background_is_a_failure(tmp_path: Path, row: str, bad: str) -> None:
+    second = "false" if bad == "two" else "true"
+    rows = f"row() {{ lane one {row}; }}; other() {{ lane two {second}; }};"
+    if row == "exit 0":
+        rows = "row() { exit 0; }; other() { lane two true; };"
+    script = f"{rows} in_background row; in_background other; lane here true; rejoin;"
+    lines, said = run(script, tmp_path)
     assert lines[0][:2] == ["here", "passed"]
-    found = {name: verdict for name, verdict, *_ in lines[1:4]}
-    assert found == {name: "FAILED" if name == bad else "passed" for name in verdicts}
-
-
-def test_lanes_beside_that_break_off_are_a_failure(tmp_path: Path) -> None:
-    _, said = run("others() { exit 0; }; beside others; rejoin;", tmp_path)
-    assert "the lanes beside broke off" in said
+    verdicts = {name: verdict for name, verdict, *_ in lines[1:]}
+    assert verdicts["two"] == ("FAILED" if bad == "two" else "passed")
+    assert verdicts.get("one") == {"one": "FAILED", "two": "passed"}.get(bad or "")
+    assert ("the lanes in the background broke off" in said) is (bad is None)

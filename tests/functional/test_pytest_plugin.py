@@ -21,7 +21,7 @@ def run(directory: Path, *argv: str) -> str:
     done = subprocess.run(
         [sys.executable, *argv],
         cwd=directory,
-        # Not what this run of pytest was told, nor what its processes tell theirs.
+        # Without the variables of this run of pytest, which would change the inner one.
         env={name: value for name, value in os.environ.items() if "PYTEST" not in name}
         | {"PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,

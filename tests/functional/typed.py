@@ -49,7 +49,7 @@ def commands(text: str) -> list[str]:
 
 
 class Reader:
-    """Types commands into a shell with job control, in a directory of its own.
+    """Types commands into a shell with job control, in its own directory.
 
     :param directory: an empty one.
     """
@@ -119,7 +119,7 @@ class Reader:
         return {command: part[2] for command, part in zip(commands, shown, strict=True)}
 
     def close(self) -> None:
-        """End all that was started.  With job control each job is a process group of its own."""
+        """End all that was started.  With job control each job is a separate process group."""
         if self._process is None:
             return
         for path in pathlib.Path("/proc").glob("[0-9]*/stat"):

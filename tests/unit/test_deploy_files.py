@@ -27,7 +27,7 @@ def kolla_footer() -> str:
     return footer
 
 
-def test_every_file_that_names_the_driver_names_the_door_of_the_wheel() -> None:
+def test_every_file_with_the_driver_names_the_wheels_door() -> None:
     finder = (ROOT / "etc" / "ironic_virt_nova.pth").read_text()
     (door,) = re.findall(r'name == "nova\.virt\.(\w+)"', finder)
     name = f"{door}.IronicDriver"

@@ -20,19 +20,15 @@ from tests.unit.baremetal.scripted import node_json
 NAME = "tests_of_errors_told_once"
 
 
-def test_what_was_told_is_news_again_when_it_is_long_forgotten(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(logs, "MOST_TOLD", 2)
-    told = logs.Told()
+def test_what_was_told_is_news_again_when_it_is_long_forgotten(monkeypatch) -> None:
+    monkeypatch.setattr(logs, "MOST_LOGGED", 2)
+    told = logs.LogOnce()
     assert [told.is_news(what) for what in "aabba"] == [True, False, True, False, False]
     assert [told.is_news(what) for what in "cab"] == [True, True, True]
 
 
-def test_warnings_of_nodes_are_remembered_up_to_a_number(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(logs, "MOST_TOLD", 10)
+def test_warnings_of_nodes_are_remembered_up_to_a_number(monkeypatch, caplog) -> None:
+    monkeypatch.setattr(logs, "MOST_LOGGED", 10)
     decoder = NodeDecoder()
     for number in (*range(11), 0):
         decoder.one(json.dumps(node_json(provision_state=f"state {number}")).encode())
@@ -56,10 +52,10 @@ def written() -> Iterator[io.StringIO]:
     logging.getLogger(NAME).parent = root
 
 
-def test_an_error_that_a_line_names_is_not_added_to_it_and_a_traceback_stays(written) -> None:
+def test_an_error_in_the_line_is_not_added_and_a_traceback_stays(written) -> None:
     # Twice, as two drivers in a process would.
-    logs.tell_errors_once(NAME)
-    logs.tell_errors_once(NAME)
+    logs.log_errors_once(NAME)
+    logs.log_errors_once(NAME)
     below = log.getLogger(f"{NAME}.below")
     try:
         raise exceptions.IronicUnavailable("BAD GATEWAY")
@@ -68,7 +64,7 @@ def test_an_error_that_a_line_names_is_not_added_to_it_and_a_traceback_stays(wri
     try:
         raise RuntimeError("nobody expected it")
     except RuntimeError as exc:
-        below.error("It failed: %s", logs.said(exc), exc_info=True)
+        below.error("It failed: %s", logs.error_text(exc), exc_info=True)
     warning, error, *trace = written.getvalue().splitlines()
     assert warning.count("BAD GATEWAY") == 1
     assert error.endswith("It failed: RuntimeError: RuntimeError: nobody expected it")
@@ -76,7 +72,7 @@ def test_an_error_that_a_line_names_is_not_added_to_it_and_a_traceback_stays(wri
 
 
 def test_levels_and_handlers_of_an_operators_still_count(written: io.StringIO) -> None:
-    logs.tell_errors_once(NAME)
+    logs.log_errors_once(NAME)
     theirs = io.StringIO()
     handler = logging.StreamHandler(theirs)
     above, below = logging.getLogger(NAME), logging.getLogger(f"{NAME}.below")
@@ -112,7 +108,5 @@ def test_levels_and_handlers_of_an_operators_still_count(written: io.StringIO) -
         ("DETAIL: no SQL here", "DETAIL: no SQL here"),
     ],
 )
-def test_of_an_error_of_a_database_the_statement_and_its_values_are_left_out(
-    text: str, kept: str
-) -> None:
+def test_a_database_errors_statement_and_values_are_left_out(text: str, kept: str) -> None:
     assert logs.one_line(text) == kept

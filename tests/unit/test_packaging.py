@@ -112,9 +112,7 @@ EXTRAS = PROJECT["optional-dependencies"]
 @pytest.mark.parametrize(
     "path", sorted((ROOT / "tests/releases/constraints").glob("*.txt")), ids=lambda path: path.stem
 )
-def test_what_an_operator_of_nova_installs_fits_the_upper_constraints_of_each_release(
-    path: pathlib.Path,
-) -> None:
+def test_what_nova_operators_install_fits_the_upper_constraints(path: pathlib.Path) -> None:
     pins = re.findall(r"^([\w.-]+)===([^;\s]+)", path.read_text(), re.MULTILINE)
     allowed = {utils.canonicalize_name(name): version for name, version in pins}
     assert allowed
@@ -157,7 +155,7 @@ def test_every_file_names_its_licence() -> None:
     assert [name for name in missing if name != ".gitignore"] == []
 
 
-def test_no_page_or_message_installs_the_package_by_a_name_that_is_not_registered() -> None:
+def test_no_page_or_message_installs_by_an_unregistered_name() -> None:
     # Whoever registers the name on PyPI would run code in nova-compute.
     by_name = re.compile(r"\bpip3? install\b[^\n]*['\" ]ironic-virt\b")
     places = [ROOT / "README.rst", *(ROOT / "doc" / "source").rglob("*.rst")]

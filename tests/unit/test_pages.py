@@ -66,7 +66,7 @@ def options(program: str) -> dict[tuple[str, ...], set[str]]:
 
 
 def unknown(program: str, said: str) -> str | None:
-    """What there is not in a command; ``None``: all of it is there."""
+    """The part of a command that doesn't exist; ``None``: all of it exists."""
     words = re.sub(r"^(--config-file \S+ +)+", "", said).split()
     if not words or words[0][0] in "-[" or words[0] in ("complete", "COMMAND", "help"):
         return None

@@ -48,7 +48,7 @@ def missing(shown_by: str) -> list[str]:
 
 
 def missing_by_words(shown_by: str) -> list[str]:
-    """The same where a directory, a module and a class stand one after the other."""
+    """Return the names that do not exist where directory, module and class follow each other."""
     found = []
     directory, module = TESTS / "nova", TESTS
     for told in QUOTED.findall(shown_by):
@@ -107,15 +107,13 @@ def test_there_are_as_many_rows_as_one_would_think() -> None:
     ],
     ids=["features", "differences", "faults"],
 )
-def test_each_claim_is_whole_and_has_its_tests(
-    claims: list[list[str]], shown: list[dict[str, str]], key: str, column: int
-) -> None:
+def test_each_claim_is_whole_and_has_its_tests(claims, shown, key, column) -> None:
     assert all(all(row) for row in claims)
     assert sorted(row[column] for row in claims) == sorted(row[key] for row in shown)
 
 
 @pytest.mark.parametrize("row", SHOWN_FEATURES + SHOWN_FAULTS, ids=lambda row: [*row.values()][-2])
-def test_a_feature_and_what_is_done_at_a_fault_are_shown_by_a_test(row: dict[str, str]) -> None:
+def test_each_feature_and_fault_is_shown_by_a_test(row: dict[str, str]) -> None:
     assert QUOTED.search(row["Shown by"])
     assert missing(row["Shown by"]) == []
 

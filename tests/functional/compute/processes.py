@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""``ironic-virt-compute`` as an operator runs it: processes of their own, to be signalled.
+"""``ironic-virt-compute`` as an operator runs it: their own processes, to be signalled.
 
 A test waits for what it can see, in the records, in Ironic or in a log, never for
 time to pass.
@@ -11,13 +11,14 @@ from __future__ import annotations
 import os
 import signal
 import time
-import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 from ironic_virt import virt
 from ironic_virt.compute.db import Database, records
+from ironic_virt.testing.fake_ironic import FakeIronicServer
+from tests.functional.compute.stage import new_uuid
 from tests.preloaded import COMPUTE, preloaded
 from tests.preloading import Started
 from tests.records import instance_of
@@ -43,7 +44,7 @@ def wait_for(what: str, look: Callable[[], T | None], seconds: float = SECONDS) 
 
 
 class ComputeProcess:
-    """One ``ironic-virt-compute``, started anew as often as a test likes.
+    """One ``ironic-virt-compute``, started again as often as a test likes.
 
     :param directory: for its file and its log.
     """
@@ -68,7 +69,7 @@ class ComputeProcess:
         self._process: Started | None = None
 
     def configure(self, **sections: dict[str, Any]) -> None:
-        """Write options into its file, beside those that are there; ``None`` takes one out."""
+        """Add options to its file; ``None`` takes one out."""
         for section, values in sections.items():
             kept = self._sections.setdefault(section, {})
             kept.update(values)
@@ -84,7 +85,6 @@ class ComputeProcess:
         return COMPUTE
 
     def start(self, *argv: str) -> ComputeProcess:
-        """Start it."""
         with self.log.open("ab") as log:
             self._process = preloaded().start(
                 ["--config-file", str(self.config), *argv],
@@ -148,18 +148,13 @@ GOLD: dict[str, Any] = {"resource_class": "gold", "ports": 1}
 IMAGE = virt.ImageMeta("https://images.example.test/a.raw", checksum="ab" * 16)
 
 
-def new_uuid() -> str:
-    """A uuid."""
-    return str(uuid.uuid4())
-
-
 def create(db: Database, node: str, **fields: Any) -> str:
     """Want an instance on a node.
 
     :returns: its uuid.
     """
     new = records.NewInstance(uuid=new_uuid(), flavor=FLAVOR, image=IMAGE, **fields)
-    db.instances.create_building(new, db.compute_nodes.get(node))
+    db.instances.create_several([(new, db.compute_nodes.get(node))], 1)
     return new.uuid
 
 
@@ -182,3 +177,12 @@ def built(db: Database, node: str, **fields: Any) -> str:
     uuid = create(db, node, **fields)
     wait_until(db, uuid, "active")
     return uuid
+
+
+def deployments(server: FakeIronicServer, verb: str = "active") -> list[str]:
+    """The nodes that Ironic was asked to change, in the order of the requests."""
+    return [
+        entry.path.split("/")[3]
+        for entry in server.fake.requests.matching("PUT", "/states/provision$")
+        if entry.status == 202 and entry.body["target"] == verb
+    ]

@@ -3,7 +3,7 @@
 """A process that races others for nodes, started by the tests of claims.
 
 Its arguments are ``GATE CONFIG SEED TRIES``.  It picks nodes from a
-few candidates and claims them, each for an instance of its own, until there is none
+few candidates and claims them, each for its own instance, until there is none
 left or it has tried often enough.  Prints a line ``instance node`` for each win, and
 ``lost`` for each node that another has claimed meanwhile.
 
@@ -21,9 +21,8 @@ from typing import Any
 from ironic_virt.compute import errors
 from ironic_virt.compute.db import Database
 from ironic_virt.conf import database as options
-from ironic_virt.scheduler.candidates import CandidateQuery
 from tests.functional.compute.races import begin, say
-from tests.functional.compute.stage import Clock, find, new_instance
+from tests.functional.compute.stage import Clock, create_building, new_instance
 
 CANDIDATES = 3
 
@@ -36,7 +35,8 @@ def main(argv: Sequence[str]) -> None:
     db = Database(options.load([path]), patient=False, clock=Clock()).open()
 
     def look() -> Sequence[Any]:
-        return find(db, CandidateQuery(), CANDIDATES, random.Random(start.random()))
+        first = str(uuid.UUID(int=start.getrandbits(128)))
+        return db.candidates.offer(first, CANDIDATES).records
 
     found = look()
     begin(gate)
@@ -45,7 +45,7 @@ def main(argv: Sequence[str]) -> None:
             break
         new = new_instance(uuid=str(uuid.UUID(int=rng.getrandbits(128))), display_name=None)
         try:
-            made = db.instances.create_building(new, rng.choice(found))
+            made = create_building(db, new, rng.choice(found))
         except errors.ClaimLost:
             say("lost")
         else:

@@ -18,7 +18,7 @@ from ironic_virt.compute.db import Database
 from ironic_virt.compute.states import TaskState
 from ironic_virt.conf import database as options
 from tests.functional.compute.races import begin, say
-from tests.functional.compute.stage import Clock, new_instance
+from tests.functional.compute.stage import Clock, create_building, new_instance
 
 
 def main(argv: Sequence[str]) -> None:
@@ -28,7 +28,7 @@ def main(argv: Sequence[str]) -> None:
     begin(gate)
     # It grows if more places are given than there are.
     totals = {pool.name: pool.total for pool in db.pools.list()}
-    mine: dict[str, int] = {}
+    mine: set[str] = set()
     lost = 0
     for _ in range(int(tries)):
         pool = rng.choice(db.pools.list())
@@ -36,17 +36,16 @@ def main(argv: Sequence[str]) -> None:
         try:
             if not mine or chance < 0.5:
                 new = new_instance(uuid=str(uuid.UUID(int=rng.getrandbits(128))))
-                db.instances.create_building(new, pool)
-                mine[new.uuid] = 1
+                create_building(db, new, pool)
+                mine.add(new.uuid)
             elif chance < 0.75:
                 one = rng.choice(sorted(mine))
-                db.instances.reschedule(*(one, TaskState.SPAWNING, pool), attempts=mine[one])
-                mine[one] += 1
+                db.instances.reschedule(one, pool)
             else:
                 one = rng.choice(sorted(mine))
                 db.instances.request(one, TaskState.DELETING)
                 db.instances.deleted(one)
-                del mine[one]
+                mine.remove(one)
         except errors.ClaimLost:
             lost += 1
         for seen in db.pools.list():

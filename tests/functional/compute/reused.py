@@ -15,14 +15,13 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from ironic_virt.compute.db import schema
-from ironic_virt.compute.db.models import METADATA, schema_version
+from ironic_virt.compute.db.tables import METADATA, VERSION, schema_version
 from tests import databases
 
 _VERSION = schema_version.name
 _LOCK_SECONDS = 10
 _STATEMENTS: dict[str, Callable[[list[str]], list[str]]] = {
-    # TRUNCATE makes each of the tables anew.
+    # TRUNCATE makes each of the tables again.
     databases.MARIADB: lambda tables: [
         f"SET SESSION innodb_lock_wait_timeout = {_LOCK_SECONDS}",
         "SET SESSION foreign_key_checks = 0",
@@ -39,7 +38,7 @@ class Reused:
     """The databases of a server for tests that don't run at the same time.
 
     :param make_tables: puts the tables into an empty database, given its URL.
-    :param directory: for a file of its own.
+    :param directory: for its own file.
     """
 
     def __init__(
@@ -89,7 +88,7 @@ class Reused:
             with engine.begin() as connection:
                 tables = sa.inspect(connection).get_table_names()
                 version = connection.scalar(sa.select(schema_version.c.version))
-                if {*tables} != {*METADATA.tables} or version != schema.VERSION:
+                if {*tables} != {*METADATA.tables} or version != VERSION:
                     return False
                 tables.remove(_VERSION)
                 for statement in _STATEMENTS[self._server.kind](tables):

@@ -6,19 +6,16 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import itertools
-import random
 import types
 import uuid
 from collections.abc import Iterator
 from typing import Any
 
 import sqlalchemy as sa
-from oslo_db import exception as db_exception
 
 from ironic_virt import virt
+from ironic_virt.compute import errors
 from ironic_virt.compute.db import Database, claims, records
-from ironic_virt.scheduler.candidates import CandidateQuery
 from tests import log_watch
 
 FLAVOR = virt.Flavor("gold", vcpus=8, memory_mb=16384, root_gb=100, extra_specs={"a": "b"})
@@ -40,7 +37,6 @@ class Clock:
 
 
 def new_uuid() -> str:
-    """A uuid."""
     return str(uuid.uuid4())
 
 
@@ -91,25 +87,30 @@ def claim(db: Database, node: str, host: str, instance: str) -> bool:
     """Give a node to an instance that has no record; whether it was free."""
     chosen = types.SimpleNamespace(uuid=node, host=host)
     try:
-        (got,) = db._transactions.write(
+        (got,) = db.write(
             lambda connection: claims.claim_all(connection, [(instance, chosen)], db.now())
         )
-    except db_exception.DBDuplicateEntry:
+    except errors.InstanceExists:
         return False
     return got
 
 
 def release(db: Database, instance: str) -> None:
     """Take an instance's node, or place in a pool, back."""
-    db._transactions.write(lambda connection: claims.release(connection, instance, db.now()))
+    db.write(lambda connection: claims.release(connection, instance, db.now()))
 
 
-def find(
-    db: Database, query: CandidateQuery, limit: int, rng: random.Random | None = None
-) -> list[Any]:
-    """The first candidates of a query."""
-    batches = db.candidates.batches(query, limit, rng or random.Random())
-    return list(itertools.islice(itertools.chain.from_iterable(batches), limit))
+def offered(db: Database, *classes: str, **which: Any) -> list[str]:
+    """The nodes and pools that are free, each as often as it takes an instance."""
+    offer = db.candidates.offer(classes=classes, **which)
+    return sorted(one.uuid for one in offer.records for _ in range(getattr(one, "free", 1)))
+
+
+def create_building(
+    db: Database, new: records.NewInstance, node: records.ComputeNode | records.NodePool
+) -> records.Instance:
+    """An instance that is to be built on a node, or in a pool."""
+    return db.instances.create_several([(new, node)], 1)[0]
 
 
 @contextlib.contextmanager
@@ -121,15 +122,10 @@ def statements(db: Database) -> Iterator[list[tuple[str, Any]]]:
         if statement.split()[0] in {"INSERT", "UPDATE", "DELETE", "SELECT"}:
             seen.append((statement, parameters))
 
-    engine = db._transactions.engine
+    engine = db.engine
     sa.event.listen(engine, "before_cursor_execute", note)
     yield seen
     sa.event.remove(engine, "before_cursor_execute", note)
-
-
-def count(db: Database, query: CandidateQuery) -> int:
-    """How many candidates a query has."""
-    return db.candidates.counts([query])[0]
 
 
 def new_instance(**values: Any) -> records.NewInstance:

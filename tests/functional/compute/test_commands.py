@@ -50,7 +50,11 @@ def run(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> Commands:
-    return Commands(tmp_path / "records.conf", capsys, monkeypatch)
+    config = tmp_path / "records.conf"
+    # However long a test takes, a service that has reported once is up.
+    slow = "[DEFAULT]\nservice_down_time = 86400\n"
+    config.write_text(config.read_text().replace("[DEFAULT]\n", slow))
+    return Commands(config, capsys, monkeypatch)
 
 
 @pytest.fixture
@@ -105,6 +109,7 @@ def test_a_flavor_is_created_shown_listed_and_deleted(run: Commands, db: Databas
 
 
 def test_nodes_are_listed_by_what_can_be_had(run: Commands, db: Database) -> None:
+    assert run("node", "list").err == "No compute service is up: nodes are as last reported\n"
     register(db, "one")
     free = free_node(db, "one", stats={"boot_mode": "uefi", "cpu_arch": "x86_64"}).uuid
     claimed, instance = free_node(db, "one").uuid, new_uuid()
@@ -174,9 +179,7 @@ def test_a_service_with_nodes_stays(run: Commands, db: Database, nodes: list[str
 # -- servers ------------------------------------------------------------------
 
 
-def test_a_server_is_asked_for_with_all_that_belongs_to_it(
-    run: Commands, db: Database, nodes: list[str], tmp_path: Path
-) -> None:
+def test_a_server_is_asked_for_with_all_that_belongs_to_it(run, db, nodes, tmp_path) -> None:
     (tmp_path / "user-data").write_text(USER_DATA)
     (tmp_path / "id.pub").write_text(f"{KEY}\n")
     shown = run.json(
@@ -203,9 +206,7 @@ def test_a_server_is_asked_for_with_all_that_belongs_to_it(
     assert run.json("server", "show", "web") == shown
 
 
-def test_several_servers_are_one_list(
-    run: Commands, db: Database, nodes: list[str], tmp_path: Path
-) -> None:
+def test_several_servers_are_one_list(run, db, nodes, tmp_path) -> None:
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     more = ("--min", "2", "--max", "2000000000", "--user-data", str(tmp_path / "binary"))
     rows = run.json(*CREATE, *more, "web")
@@ -219,9 +220,7 @@ def test_several_servers_are_one_list(
     assert len(db.instances.list()) == 3
 
 
-def test_without_a_node_there_is_no_server_and_the_reason_is_one_line(
-    run: Commands, db: Database
-) -> None:
+def test_without_a_node_the_reason_is_one_line(run: Commands, db: Database) -> None:
     db.flavors.create(virt.Flavor("gold"))
     result = run(*CREATE, "--wait", "web", "-f", "json")
     assert (result.code, result.out) == (1, "")
@@ -231,9 +230,7 @@ def test_without_a_node_there_is_no_server_and_the_reason_is_one_line(
     assert run.json("server", "list") == []
 
 
-def test_servers_are_listed_newest_first_and_by_what_is_asked(
-    run: Commands, db: Database, nodes: list[str]
-) -> None:
+def test_servers_are_listed_newest_first_and_by_what_is_asked(run, db, nodes) -> None:
     for name in ("a", "b", "c"):
         run.ok(*CREATE, name)
     built(db, db.instances.get("b").uuid)
@@ -273,20 +270,40 @@ def test_every_format_is_there(run: Commands, db: Database, nodes: list[str]) ->
     assert "status: BUILD\n" in run.ok("server", "show", "web", "-f", "yaml")
 
 
-def test_a_request_is_in_the_records_when_the_command_ends(
-    run: Commands, db: Database, web: str
-) -> None:
-    for argv, task, state in (
-        (("reboot", "web"), TaskState.REBOOTING, VmState.ACTIVE),
-        (("reboot", "--hard", web), TaskState.REBOOTING_HARD, VmState.ACTIVE),
-        (("stop", "web"), TaskState.POWERING_OFF, VmState.STOPPED),
-        (("start", "web"), TaskState.POWERING_ON, VmState.ACTIVE),
-        (("delete", "web"), TaskState.DELETING, None),
-    ):
-        run.ok("server", *argv)
-        assert db.instances.get("web").task_state == task
-        if state is not None:
-            assert db.instances.finish(web, task, vm_state=state)
+ASKED = (
+    ("reboot web", "reboot", TaskState.REBOOTING, VmState.ACTIVE),
+    ("reboot --hard web", "hard_reboot", TaskState.REBOOTING_HARD, VmState.ACTIVE),
+    ("stop web", "stop", TaskState.POWERING_OFF, VmState.ACTIVE),
+    ("stop --hard web", "stop", TaskState.POWERING_OFF, VmState.ACTIVE),
+    ("start web", "start", TaskState.POWERING_ON, VmState.STOPPED),
+    ("rebuild web", "rebuild", TaskState.REBUILDING, VmState.ACTIVE),
+    ("rescue web", "rescue", TaskState.RESCUING, VmState.ACTIVE),
+    ("unrescue web", "unrescue", TaskState.UNRESCUING, VmState.RESCUED),
+    ("dump create web", "trigger_crash_dump", TaskState.TRIGGERING_CRASH_DUMP, VmState.ACTIVE),
+    ("add interface web b", "attach_interface", TaskState.ATTACHING_INTERFACE, VmState.ACTIVE),
+    ("remove interface web b", "detach_interface", TaskState.DETACHING_INTERFACE, VmState.ACTIVE),
+)
+
+
+def test_a_request_is_recorded_when_the_command_ends_or_refused(run, db, nodes) -> None:
+    run.ok(*CREATE, "web")
+    uuid, task = db.instances.get("web").uuid, TaskState.SPAWNING
+    for line, verb, _, _ in ASKED:
+        refused = run("server", *line.split())
+        assert (refused.code, refused.out) == (1, "")
+        assert f"it is building, and {verb} needs one that is " in refused.err
+    for line, verb, wanted, state in ASKED:
+        assert db.instances.finish(uuid, task, vm_state=state), verb
+        assert run("server", *line.split()).code == 0, verb
+        task = wanted
+        server = db.instances.get("web")
+        assert (server.task_state, server.arguments.get("hard")) == (
+            task,
+            "stop --hard" in line or None,
+        )
+        assert f"it is busy ({task})" in run("server", *line.split()).err
+    assert run("server", "delete", "web").code == 0
+    assert db.instances.get("web").task_state == TaskState.DELETING, "whatever it is doing"
 
 
 def test_a_rebuild_is_asked_for_with_its_image(run: Commands, db: Database, web: str) -> None:
@@ -297,9 +314,9 @@ def test_a_rebuild_is_asked_for_with_its_image(run: Commands, db: Database, web:
     )
     found = db.instances.get(web)
     image = virt.ImageMeta(
-        "https://images.example.test/b.raw", CHECKSUM, None, {"kernel_id": "k", "ramdisk_id": "r"}
+        "https://images.example.test/b.raw", CHECKSUM, "raw", {"kernel_id": "k", "ramdisk_id": "r"}
     )
-    assert found.arguments == {"image": records.plain(image), "preserve_ephemeral": True}
+    assert found.arguments == {"image": dataclasses.asdict(image), "preserve_ephemeral": True}
     assert found.image.id == IMAGE[1], "until then"
     assert (shown["status"], shown["OS-EXT-STS:task_state"]) == ("REBUILD", "rebuilding")
     assert [row["Name"] for row in run.json("server", "list", "--status", "rebuild")] == ["web"]
@@ -309,9 +326,7 @@ def test_a_rebuild_is_asked_for_with_its_image(run: Commands, db: Database, web:
     assert "image" not in db.instances.get(web).arguments
 
 
-def test_a_rescue_shows_the_password_only_if_it_has_made_it_up_and_then_once(
-    run: Commands, db: Database, web: str, tmp_path: Path
-) -> None:
+def test_a_rescue_shows_a_generated_password_once(run, db, web, tmp_path) -> None:
     shown = run.json("server", "rescue", "web")
     assert len(shown["adminPass"]) == 16
     assert shown["adminPass"] == db.instances.get(web).arguments["password"]
@@ -332,9 +347,7 @@ def test_a_rescue_shows_the_password_only_if_it_has_made_it_up_and_then_once(
     assert PASSWORD not in result.err + log.read_text()
 
 
-def test_a_rescue_that_is_not_waited_for_any_longer_tells_its_password(
-    run: Commands, db: Database, web: str, tmp_path: Path
-) -> None:
+def test_a_rescue_that_is_not_waited_for_tells_its_password(run, db, web, tmp_path) -> None:
     log = tmp_path / "log"
     result = run(
         *("-q", "--log-file", str(log), "server", "rescue", "web", "--wait", "--timeout", "0.01")
@@ -348,10 +361,8 @@ def test_a_rescue_that_is_not_waited_for_any_longer_tells_its_password(
     assert password not in log.read_text()
 
 
-def test_a_rescue_that_failed_shows_no_password(
-    run: Commands, db: Database, web: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fault = records.FaultReport("the ramdisk is broken; the server runs its own system")
+def test_a_rescue_that_failed_shows_no_password(run, db, web, monkeypatch) -> None:
+    fault = records.Fault("the ramdisk is broken; the server runs its own system")
 
     def carried_out(self: Requests, asked: Sequence[Request], *args: object) -> list[Outcome]:
         assert db.instances.fail(web, TaskState.RESCUING, fault, vm_state=VmState.ACTIVE)
@@ -384,26 +395,10 @@ def test_an_interface_is_added_and_removed(run: Commands, db: Database, nodes: l
     assert run.json("server", "show", "web")["ports"] == ["b"]
 
 
-def test_a_crash_dump_is_asked_for(run: Commands, db: Database, nodes: list[str]) -> None:
-    run.ok(*CREATE, "web")
-    uuid = db.instances.get("web").uuid
-    result = run("server", "dump", "create", "web")
-    assert (result.code, result.out) == (1, "")
-    assert "it is building, and trigger_crash_dump needs one that is active" in result.err
-    built(db, uuid)
-    shown = run.json("server", "dump", "create", "web")
-    assert (shown["id"], shown["OS-EXT-STS:task_state"]) == (uuid, "triggering-crash-dump")
-    assert shown["status"] == "ACTIVE"
-    result = run("server", "dump", "create", "web")
-    assert "it is busy (triggering-crash-dump)" in result.err
-    task = TaskState.TRIGGERING_CRASH_DUMP
-    assert db.instances.finish(uuid, task, vm_state=VmState.ACTIVE)
-
-
 def test_the_reason_of_a_failure_is_shown(run: Commands, db: Database, nodes: list[str]) -> None:
     run.ok(*CREATE, "web")
     uuid = db.instances.get("web").uuid
-    fault = records.FaultReport("Ironic could not write the image", 507, "more")
+    fault = records.Fault("Ironic could not write the image", 507, "more")
     assert db.instances.fail(uuid, TaskState.SPAWNING, fault)
     shown = run.json("server", "show", "web")["fault"]
     assert (shown["message"], shown["code"]) == ("Ironic could not write the image", 507)
@@ -412,24 +407,21 @@ def test_the_reason_of_a_failure_is_shown(run: Commands, db: Database, nodes: li
     assert "Ironic could not write the image; more (code 507" in told
 
 
-def test_what_can_be_done_is_done_when_something_else_can_not(
-    run: Commands, db: Database, nodes: list[str]
-) -> None:
+def test_what_can_be_done_is_done_when_something_else_can_not(run, db, nodes) -> None:
     run.ok(*CREATE, "web")
     result = run("server", "delete", "none", "web", "web")
     assert (result.code, result.err) == (1, "There is no server 'none'\n")
     assert db.instances.get("web").task_state == "deleting"
 
 
-def test_too_long_a_wait_says_so_and_whether_the_service_is_down(
-    run: Commands, db: Database, nodes: list[str]
-) -> None:
+def test_too_long_a_wait_says_so_and_whether_the_service_is_down(run, db, nodes) -> None:
     soon = ("--wait", "--timeout", "0.01")
     result = run("-q", *CREATE, *soon, "web")
     assert (result.code, result.out) == (1, "")
     assert result.err.startswith("Not done after 0.01 s: server ")
     assert db.instances.get("web").task_state == "spawning"
     run.ok("service", "set", "one", "--down")
+    assert "Compute service one is down: " in run("server", "delete", "web").err
     result = run("server", "delete", "web", *soon)
     assert result.code == 1
     assert "Compute service one is down: " in result.err
@@ -438,9 +430,7 @@ def test_too_long_a_wait_says_so_and_whether_the_service_is_down(
 # -- what is the same for all -------------------------------------------------
 
 
-def test_the_config_file_may_stand_in_either_place(
-    run: Commands, nodes: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_config_file_may_stand_in_either_place(run, nodes, monkeypatch, tmp_path) -> None:
     monkeypatch.setenv("IRONIC_VIRT_CONFIG_FILE", str(tmp_path / "missing"))
     file = str(run.config)
     for argv in (("--config-file", file, "node", "list"), ("node", "list", "--config-file", file)):
@@ -463,14 +453,14 @@ def test_every_command_has_help(run: Commands, command: list[str]) -> None:
 
 @pytest.fixture
 def embedded(tmp_path: Path) -> Path:
-    """A file by which the records are in a database of the user's own."""
+    """A file that puts the records into the user's private database."""
     config = tmp_path / "embedded.conf"
     config.write_text(f"[DEFAULT]\nstate_path = {tmp_path / 'state'}\n")
     return config
 
 
 def python(config: Path, code: str) -> Result:
-    """Run some Python in a process of its own, in which commands are given this file."""
+    """Run some Python in its own process, in which commands are given this file."""
     done = subprocess.run(
         [sys.executable, "-c", f"import sys\n{code}"],
         capture_output=True,
@@ -490,9 +480,7 @@ def python(config: Path, code: str) -> Result:
         ),
     ],
 )
-def test_a_command_loads_nothing_that_it_does_not_need(
-    embedded: Path, command: str, heavy: set[str]
-) -> None:
+def test_a_command_loads_nothing_that_it_does_not_need(embedded, command, heavy) -> None:
     code = (
         f"from ironic_virt.cmd import shell\ntry:\n    code = shell.main({command.split()})\n"
         "except SystemExit as end:\n    code = end.code\n"
@@ -515,9 +503,7 @@ def test_without_the_extra_a_command_says_what_to_install(embedded: Path, missin
     assert "pip install '.[compute]'" in result.err
 
 
-def test_only_who_writes_makes_the_embedded_database(
-    run: Commands, embedded: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_only_who_writes_makes_the_embedded_database(run, embedded, monkeypatch, tmp_path) -> None:
     monkeypatch.setenv("IRONIC_VIRT_CONFIG_FILE", str(embedded))
     file = tmp_path / "state" / "ironic-virt.sqlite"
     refused = run("server", "list")
@@ -525,10 +511,14 @@ def test_only_who_writes_makes_the_embedded_database(
     assert f"The database sqlite:///{file} has no tables" in refused.err
     assert f"(read: {embedded})" in refused.err
     assert not file.parent.exists()
-    made = f"Made a new database: sqlite:///{file}\n"
+    made = f"Created a new database: sqlite:///{file}\n"
     for name, told in (("gold", made), ("silver", "")):
         assert run("flavor", "create", name, "--resource-class", name).err == told
     assert len(run.json("flavor", "list")) == 2
+    embedded.write_text("[DEFAULT]\nstate_path = /proc/none\n")
+    refused = run("flavor", "create", "gold", "--resource-class", "gold")
+    assert (refused.code, refused.err.count("\n")) == (2, 1)
+    assert "state_path: /proc/none can't be made" in refused.err
 
 
 def test_a_relative_state_path_begins_at_the_file_that_names_it(
@@ -542,9 +532,7 @@ def test_a_relative_state_path_begins_at_the_file_that_names_it(
     assert (tmp_path / "etc" / "state" / "ironic-virt.sqlite").exists()
 
 
-def test_a_create_waits_for_a_node_that_is_being_cleaned(
-    run: Commands, db: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_create_waits_for_a_node_that_is_being_cleaned(run, db, monkeypatch) -> None:
     register(db, "late")
     db.flavors.create(virt.Flavor("late", extra_specs={"resources:CUSTOM_LATE": "1"}))
     node = report(resource_class="late", available=False, cleaning=True)

@@ -1,82 +1,53 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Free nodes: the right ones, each once, and spread over services."""
+"""Free nodes: the right ones, each once, from a random one on."""
 
 from __future__ import annotations
 
+import dataclasses
 import random
-from collections import Counter
+import uuid
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from oslo_config import cfg
 
-from ironic_virt.compute.db import Database, candidates, records
+from ironic_virt.compute import candidates
+from ironic_virt.compute.db import Database, records
+from ironic_virt.exceptions import NoValidHost
 from ironic_virt.request.spec import RequestSpec
-from ironic_virt.scheduler.candidates import CandidateQuery, RecordList, Span
 from ironic_virt.scheduler.filter_scheduler import FilterScheduler
 from tests.functional.compute.stage import (
     Clock,
     claim,
-    count,
-    find,
+    create_building,
     free_node,
     new_instance,
     new_uuid,
+    offered,
     register,
     report,
+    statements,
 )
 
-GOLD = frozenset({"CUSTOM_GOLD"})
-
-
-def exactly(vcpus: int, memory_mb: int, local_gb: int, **values: Any) -> CandidateQuery:
-    return CandidateQuery(
-        vcpus=Span(vcpus, vcpus),
-        memory_mb=Span(memory_mb, memory_mb),
-        local_gb=Span(local_gb, local_gb),
-        **values,
-    )
-
-
-QUERIES = {
-    "any": CandidateQuery(),
-    "class": CandidateQuery(GOLD),
-    "classes": CandidateQuery(frozenset({"CUSTOM_GOLD", "CUSTOM_IRON", "CUSTOM_NONE"})),
-    "unclassed": CandidateQuery(frozenset({""})),
-    "exact": exactly(8, 16384, 100),
-    "exact-and-class": exactly(8, 16384, 100, resource_classes=GOLD),
-    "least": CandidateQuery(vcpus=Span(8), memory_mb=Span(16384), local_gb=Span(150)),
-    "least-and-class": CandidateQuery(GOLD, vcpus=Span(5), local_gb=Span(100)),
-    "between": CandidateQuery(memory_mb=Span(8192, 16384), vcpus=Span(0, 8)),
-    "impossible": CandidateQuery(vcpus=Span(8, 7)),
-    "too-large": CandidateQuery(vcpus=Span(10_000)),
-    "traits": CandidateQuery(required_traits=frozenset({"CUSTOM_A", "CUSTOM_B"})),
-    "no-trait": CandidateQuery(GOLD, forbidden_traits=frozenset({"CUSTOM_A"})),
-    # An underscore is any letter to LIKE.
-    "letters": CandidateQuery(required_traits=frozenset({"CUSTOM_A_C"})),
-}
+GOLD = {"CUSTOM_GOLD": 1}
 
 
 @pytest.fixture
 def nodes(db: Database) -> Sequence[records.ComputeNode]:
-    """Nodes of many shapes, free and not, of services that are up and not."""
+    """Nodes, free and not, of services that are up and not."""
     for host in ("one", "two", "disabled", "forced"):
         register(db, host)
     db.services.update("disabled", disabled=True)
     db.services.update("forced", forced_down=True)
     rng = random.Random(4)
-    traits = ("CUSTOM_A", "CUSTOM_B", "CUSTOM_A_C", "CUSTOM_ABC")
     reports = [
         report(
-            vcpus=rng.choice((4, 8, 16)),
-            memory_mb=rng.choice((8192, 16384, 32768)),
-            local_gb=rng.choice((100, 200)),
             resource_class=rng.choice(("gold", "iron", None)),
-            traits=frozenset(rng.sample(traits, rng.randrange(4))),
             available=rng.random() > 0.1,
             in_use=rng.random() < 0.1,
+            cleaning=rng.random() < 0.2,
         )
         for _ in range(120)
     ]
@@ -87,88 +58,104 @@ def nodes(db: Database) -> Sequence[records.ComputeNode]:
     return db.compute_nodes.list()
 
 
-def test_each_node_that_fits_comes_once_and_no_other(
-    db: Database, nodes: Sequence[records.ComputeNode]
-) -> None:
-    fitting = RecordList(nodes, usable_hosts={"one", "two"})
-    for name, query in QUERIES.items():
-        expected = sorted(
-            node.uuid
-            for batch in fitting.batches(query, 1000, random.Random())
-            for node in batch
-            if query.matches_traits(node.traits)
-        )
-        assert count(db, query) == len(expected), name
-        for size in (1, 5, 1000):
-            batches = list(db.candidates.batches(query, size, random.Random(2)))
-            found = [node for batch in batches for node in batch]
-            assert sorted(node.uuid for node in found) == expected, name
-            assert all(0 < len(batch) <= size for batch in batches), name
+@pytest.fixture
+def picker(database_conf: cfg.ConfigOpts) -> FilterScheduler:
+    return FilterScheduler.from_conf(database_conf, random.Random(1))
 
 
-def test_small_nodes_come_first(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_node_that_is_free_comes_once_and_no_other(db, nodes) -> None:
+    up = [node for node in nodes if node.host in {"one", "two"} and node.instance_uuid is None]
+    for classes in ((), ("CUSTOM_GOLD",), ("CUSTOM_GOLD", "CUSTOM_IRON"), ("CUSTOM_TIN",)):
+        of_class = [
+            node
+            for node in up
+            if not classes or f"CUSTOM_{node.resource_class}".upper() in classes
+        ]
+        free = sorted(node.uuid for node in of_class if node.available)
+        for start in ("", new_uuid()):
+            assert offered(db, *classes, start=start) == free
+        dirty = sum(node.cleaning for node in of_class)
+        assert db.candidates.others(classes) == (len(nodes), dirty)
+        for node in free[:1]:
+            assert offered(db, *classes, node=node) == [node]
+    rest = db.candidates.offer(limit=3)
+    assert (len(rest.records), rest.is_whole) == (3, False)
+
+
+def test_a_part_of_the_nodes_goes_once_around_from_a_random_one(db: Database) -> None:
     register(db, "one")
-    db.compute_nodes.save("one", [report(memory_mb=1000 + number) for number in range(100)])
-    first = next(db.candidates.batches(CandidateQuery(), 50, random.Random(1)))
-    sizes = [node.memory_mb for node in first]
-    assert sizes == sorted(sizes)
-    # Page by page, around from where chance begins: all come, whatever a page holds.
-    monkeypatch.setattr(candidates, "SIZE", 7)
-    every = [
-        node.memory_mb
-        for batch in db.candidates.batches(CandidateQuery(), 5, random.Random(1))
-        for node in batch
-    ]
-    assert sorted(every) == list(range(1000, 1100))
-
-
-def test_what_was_tried_is_left_out(db: Database, nodes: Sequence[records.ComputeNode]) -> None:
-    every = find(db, CandidateQuery(), 1000)
-    tried = frozenset(node.uuid for node in every[::2])
-    rest = find(db, CandidateQuery(exclude=tried), 1000)
-    assert {node.uuid for node in rest} == {node.uuid for node in every} - tried
-    assert count(db, CandidateQuery(exclude=tried)) == len(rest)
-
-
-def test_two_who_search_at_once_begin_at_different_nodes(db: Database) -> None:
-    register(db, "one")
-    db.compute_nodes.save("one", [report() for _ in range(200)])
-    firsts = {
-        find(db, exactly(8, 16384, 100), 1, random.Random(seed))[0].uuid for seed in range(20)
-    }
-    assert len(firsts) > 10
+    uuids = [str(uuid.UUID(int=number)) for number in range(10)]
+    db.compute_nodes.save("one", [report(uuid=one) for one in uuids])
+    offer = db.candidates.offer(uuids[7], 5)
+    assert [one.uuid for one in offer.records] == [*uuids[7:], *uuids[:2]]
 
 
 def test_a_service_that_falls_silent_offers_nothing(db: Database, clock: Clock) -> None:
     register(db, "one")
-    free_node(db, "one")
-    assert count(db, CandidateQuery()) == 1
+    free = free_node(db, "one").uuid
+    assert offered(db) == [free]
     clock.advance(61)
-    assert find(db, CandidateQuery(), 1) == []
-    assert count(db, CandidateQuery()) == 0
-    assert db.candidates.known() == 1
+    assert offered(db) == []
+    assert db.candidates.others(()) == (1, 0)
 
 
 def test_instances_are_counted_by_host(db: Database) -> None:
     register(db, "one")
     for _ in range(2):
-        db.instances.create_building(new_instance(), free_node(db, "one"))
-    assert db.candidates.instances_by_host() == {"one": 2}
+        create_building(db, new_instance(), free_node(db, "one"))
+    assert db.candidates.offer().counts == {"one": 2}
 
 
-def test_services_take_turns_however_many_nodes_each_has(
-    db: Database, database_conf: cfg.ConfigOpts
-) -> None:
-    for host, number in (("large", 300), ("small", 40), ("little", 40)):
-        register(db, host)
-        db.compute_nodes.save(
-            host,
-            # Classes that are as large come together.
-            [report(resource_class=("gold", "iron")[n % 2]) for n in range(number)],
+def test_a_few_nodes_are_compared_and_all_before_a_refusal(db, picker, monkeypatch) -> None:
+    monkeypatch.setattr(candidates, "SAMPLE", 7)
+    register(db, "one")
+    db.compute_nodes.save("one", [report() for _ in range(100)])
+    plain = RequestSpec(resources=GOLD)
+    with statements(db) as sent:
+        assert len(candidates.choose(db, picker, plain)) == 1
+    assert len(sent) < 8
+    traits = frozenset({"CUSTOM_GPU"})
+    for resource_class in ("gold", "iron"):
+        gpu = free_node(db, "one", traits=traits, resource_class=resource_class).uuid
+        spec = RequestSpec(
+            resources={f"CUSTOM_{resource_class.upper()}": 1}, required_traits=traits
         )
-    for seed in range(5):
-        batch = next(db.candidates.batches(CandidateQuery(), 60, random.Random(seed)))
-        assert Counter(node.host for node in batch) == {"large": 20, "small": 20, "little": 20}
-    picker = FilterScheduler.from_conf(database_conf, random.Random(1))
-    picked = picker.select(RequestSpec(memory_mb=16384), db.candidates, 105)
-    assert Counter(host.host for host in picked) == {"large": 35, "small": 35, "little": 35}
+        assert [one.uuid for one in candidates.choose(db, picker, spec)] == [gpu]
+        with pytest.raises(
+            NoValidHost, match="102 nodes free" if resource_class == "iron" else ""
+        ):
+            candidates.choose(db, picker, spec, 2)
+        assert [one.uuid for one in candidates.choose(db, picker, spec, 9, least=1)] == [gpu]
+    with pytest.raises(NoValidHost, match=r"102 of 102 nodes free; ResourceClass.* left 0"):
+        candidates.choose(db, picker, RequestSpec(resources={"CUSTOM_TIN": 1}))
+    assert len(candidates.choose(db, picker, plain, 60)) == 60
+
+
+def test_what_keeps_the_others_is_said(db: Database, picker: FilterScheduler) -> None:
+    for host in ("one", "two", "three"):
+        register(db, host)
+    cleaned = free_node(db, "one", available=False, cleaning=True).uuid
+    free_node(db, "two")
+    db.services.update("two", disabled=True)
+    db.services.update("three", forced_down=True)
+    why = (
+        "none of 2 nodes is free; compute service three is down; compute service two is disabled; "
+        "1 node is being cleaned"
+    )
+    with pytest.raises(NoValidHost, match=why) as caught:
+        candidates.choose(db, picker, RequestSpec(resources=GOLD))
+    assert caught.value.cleaning == 1
+    with pytest.raises(NoValidHost, match=r"none of 1 node is free; .*1 node is being cleaned"):
+        candidates.choose(db, picker, RequestSpec(), node=cleaned)
+
+
+def test_two_who_search_at_once_find_different_nodes(db, database_conf) -> None:
+    register(db, "one")
+    db.compute_nodes.save("one", [report() for _ in range(200)])
+    spec = dataclasses.replace(RequestSpec(), resources=GOLD)
+
+    def first(seed: int) -> Any:
+        scheduler = FilterScheduler.from_conf(database_conf, random.Random(seed))
+        return candidates.choose(db, scheduler, spec)[0].uuid
+
+    assert len({first(seed) for seed in range(20)}) > 10

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Claims: no node twice and no instance with two nodes, whoever races and whatever dies."""
+"""Claims: no node twice and no instance with two nodes, in any race and after any crash."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from oslo_config import cfg
 from oslo_db import exception as db_exception
 
 from ironic_virt.compute import errors
-from ironic_virt.compute.db import Database, models
+from ironic_virt.compute.db import Database, tables
 from ironic_virt.compute.states import TaskState, VmState
 from tests.functional.compute.races import race
 from tests.functional.compute.stage import (
     Clock,
     claim,
+    create_building,
     free_node,
     new_instance,
     new_uuid,
@@ -44,7 +45,8 @@ def test_a_claim_is_a_compare_and_swap(db: Database) -> None:
     assert db.compute_nodes.get(other.uuid).instance_uuid is None
     for _ in range(2):
         release(db, first)
-        assert db.compute_nodes.get(node.uuid).instance_uuid is None
+        released = db.compute_nodes.get(node.uuid)
+        assert (released.instance_uuid, released.cleaning) == (None, True)
     assert not claim(db, node.uuid, "one", second), "free before its refresh"
 
 
@@ -68,10 +70,10 @@ def test_a_claim_and_its_end_are_dated_and_touch_no_other_node(db: Database, clo
         assert db.compute_nodes.get(other.uuid).updated_at == other.updated_at
 
 
-def test_a_node_that_was_claimed_before_ironic_picked_one_is_given_back(db: Database) -> None:
+def test_a_node_claimed_before_ironic_picked_one_is_given_back(db: Database) -> None:
     register(db, "one")
     before, picked = free_node(db, "one"), free_node(db, "one")
-    made = db.instances.create_building(new_instance(), before)
+    made = create_building(db, new_instance(), before)
     assert db.instances.placed(made.uuid, before.uuid)
     assert db.compute_nodes.get(before.uuid).instance_uuid == made.uuid
     assert db.instances.placed(made.uuid, picked.uuid)
@@ -82,15 +84,15 @@ def test_a_node_that_was_claimed_before_ironic_picked_one_is_given_back(db: Data
 def test_unique_keys_hold_what_a_mistake_in_the_code_would_break(db: Database) -> None:
     register(db, "one")
     first, second = free_node(db, "one"), free_node(db, "one")
-    made = db.instances.create_building(new_instance(), first)
-    other = db.instances.create_building(new_instance(), second)
-    instance, node = models.instances, models.compute_nodes
+    made = create_building(db, new_instance(), first)
+    other = create_building(db, new_instance(), second)
+    instance, node = tables.instances, tables.compute_nodes
     for statement in (
         sa.update(instance).where(instance.c.uuid == other.uuid).values(node=first.uuid),
         sa.update(node).where(node.c.uuid == second.uuid).values(instance_uuid=made.uuid),
     ):
         with pytest.raises(db_exception.DBDuplicateEntry):
-            db._transactions.write(functools.partial(sa.Connection.execute, statement=statement))
+            db.write(functools.partial(sa.Connection.execute, statement=statement))
 
 
 @pytest.fixture
@@ -114,9 +116,7 @@ def nodes_of_instances(db: Database) -> dict[str, str]:
     return claims
 
 
-def test_processes_that_race_for_nodes_never_share_one(
-    db: Database, config: Path, tmp_path: Path
-) -> None:
+def test_processes_that_race_for_nodes_never_share_one(db, config, tmp_path) -> None:
     register(db, "one")
     db.compute_nodes.save("one", [report() for _ in range(NODES)])
     arguments = [(str(config), str(seed), str(10 * NODES)) for seed in range(PROCESSES)]
@@ -128,9 +128,7 @@ def test_processes_that_race_for_nodes_never_share_one(
     assert "lost" in lines, "they never met: this test shows nothing"
 
 
-def test_a_process_that_is_killed_leaves_whole_instances_or_nothing(
-    db: Database, config: Path, tmp_path: Path
-) -> None:
+def test_a_killed_process_leaves_whole_instances_or_nothing(db, config, tmp_path) -> None:
     register(db, "one")
     db.compute_nodes.save("one", [report() for _ in range(500)])
     won = {}
@@ -144,10 +142,10 @@ def test_a_process_that_is_killed_leaves_whole_instances_or_nothing(
     assert won.items() <= found.items()
 
 
-def test_what_is_written_is_whole_or_not_there_whatever_statement_fails(db: Database) -> None:
+def test_a_write_is_whole_or_absent_whatever_statement_fails(db: Database) -> None:
     register(db, "one")
     node = free_node(db, "one")
-    engine = db._transactions.engine
+    engine = db.engine
 
     class PowerCut(BaseException):
         pass
@@ -165,7 +163,7 @@ def test_what_is_written_is_whole_or_not_there_whatever_statement_fails(db: Data
         new = new_instance()
         sa.event.listen(engine, "after_cursor_execute", cut)
         try:
-            db.instances.create_building(new, node)
+            create_building(db, new, node)
         except (PowerCut, errors.RecordsError):
             pass
         finally:

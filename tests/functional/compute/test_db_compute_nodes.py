@@ -13,6 +13,7 @@ from ironic_virt.compute.db import Database
 from tests.functional.compute.stage import (
     Clock,
     claim,
+    create_building,
     free_node,
     new_instance,
     new_uuid,
@@ -38,9 +39,7 @@ def test_a_record_says_what_was_reported(db: Database) -> None:
     assert (found.host, found.instance_uuid, found.created_at) == ("one", None, db.now())
 
 
-def test_only_what_differs_is_written_and_equal_changes_go_together(
-    db: Database, clock: Clock
-) -> None:
+def test_only_differences_are_written_and_equal_ones_together(db: Database, clock: Clock) -> None:
     nodes = [report() for _ in range(1200)]
     db.compute_nodes.save("one", nodes)
     clock.advance(60)
@@ -61,7 +60,7 @@ def test_only_what_differs_is_written_and_equal_changes_go_together(
     assert {node.available for node in written} == {False}
 
 
-def test_a_refresh_touches_neither_a_claim_nor_another_service_s_record(db: Database) -> None:
+def test_a_refresh_spares_claims_and_other_services_records(db: Database) -> None:
     node, instance = free_node(db, "one"), new_uuid()
     assert db.compute_nodes.save("two", [report(uuid=node.uuid, vcpus=99)]) == {node.uuid: "one"}
     assert db.compute_nodes.get(node.uuid) == node
@@ -73,7 +72,7 @@ def test_a_refresh_touches_neither_a_claim_nor_another_service_s_record(db: Data
 def test_a_free_record_is_taken_over_only_when_told(db: Database) -> None:
     free, claimed, used = (free_node(db, "one") for _ in range(3))
     assert claim(db, claimed.uuid, "one", new_uuid())
-    made = db.instances.create_building(new_instance(), used)
+    made = create_building(db, new_instance(), used)
     release(db, made.uuid)
     found = db.compute_nodes.save(
         "two", [report(uuid=node.uuid) for node in (free, claimed, used)], take_over=True
@@ -82,9 +81,9 @@ def test_a_free_record_is_taken_over_only_when_told(db: Database) -> None:
     assert db.compute_nodes.get(free.uuid).host == "two"
 
 
-def test_a_record_is_deleted_for_its_owner_only_and_not_while_it_is_in_use(db: Database) -> None:
+def test_only_its_owner_deletes_a_record_and_not_one_in_use(db: Database) -> None:
     used, free = free_node(db, "one"), free_node(db, "one")
-    made = db.instances.create_building(new_instance(), used)
+    made = create_building(db, new_instance(), used)
     with pytest.raises(errors.ComputeNodeInUse) as raised:
         db.compute_nodes.delete(used.uuid)
     assert raised.value.instance == made.uuid

@@ -12,17 +12,16 @@ from oslo_config import cfg
 
 from ironic_virt.compute import errors
 from ironic_virt.compute.db import Database, records
-from ironic_virt.compute.db.moves import Outcome
+from ironic_virt.compute.db.moves import MoveOutcome
 from ironic_virt.compute.states import TaskState, VmState
-from ironic_virt.scheduler.candidates import CandidateQuery
 from tests.functional.compute.races import race
 from tests.functional.compute.stage import (
     Clock,
-    count,
-    find,
+    create_building,
     free_node,
     new_instance,
     offer,
+    offered,
     register,
     release,
 )
@@ -30,7 +29,7 @@ from tests.functional.compute.stage import (
 PROCESSES = 4
 HOST = "one"
 POOL = "gold~one"
-FAULT = records.FaultReport("disk broken")
+FAULT = records.Fault("disk broken")
 NODE = "6d2b4f02-0000-4000-8000-00000000beef"
 
 
@@ -76,7 +75,7 @@ def test_what_is_reported_is_kept(pool: records.NodePool, db: Database) -> None:
     assert counts(db) == (5, 0, 1)
 
 
-def test_of_several_at_once_those_get_a_place_for_whom_there_is_one(
+def test_of_several_at_once_as_many_get_a_place_as_there_are(
     pool: records.NodePool, db: Database
 ) -> None:
     wanted = [(new_instance(), pool) for _ in range(5)]
@@ -89,15 +88,14 @@ def test_of_several_at_once_those_get_a_place_for_whom_there_is_one(
 
 def test_a_place_is_taken_and_given_back_once(pool: records.NodePool, db: Database) -> None:
     new = new_instance()
-    made = db.instances.create_building(new, pool)
-    assert db.instances.create_building(new, pool) == made, "the answer was lost"
+    made = create_building(db, new, pool)
     assert (made.host, made.node, made.pool) == (HOST, None, POOL)
     assert counts(db) == (3, 1, 0)
     assert db.instances.places(HOST) == {made.uuid: POOL}
     for _ in range(2):
         release(db, made.uuid)
         assert counts(db) == (3, 0, 0)
-    failing = db.instances.create_building(new_instance(), pool)
+    failing = create_building(db, new_instance(), pool)
     assert db.instances.fail(failing.uuid, TaskState.SPAWNING, FAULT, release=True)
     failed = db.instances.get(failing.uuid)
     assert (failed.vm_state, failed.host, failed.pool) == (VmState.ERROR, None, None)
@@ -106,35 +104,34 @@ def test_a_place_is_taken_and_given_back_once(pool: records.NodePool, db: Databa
 
 def test_a_full_pool_gives_none(pool: records.NodePool, db: Database) -> None:
     offer(db, HOST, report(reserved=2))
-    db.instances.create_building(new_instance(), pool)
+    create_building(db, new_instance(), pool)
     with pytest.raises(errors.ClaimLost):
-        db.instances.create_building(new_instance(), pool)
+        create_building(db, new_instance(), pool)
     assert counts(db) == (3, 1, 2)
     assert len(db.instances.list()) == 1
 
 
 def test_another_attempt_may_be_in_the_same_pool(pool: records.NodePool, db: Database) -> None:
-    made = db.instances.create_building(new_instance(), pool)
+    made = create_building(db, new_instance(), pool)
     assert db.instances.placed(made.uuid, NODE)
-    for _ in range(2):
-        # The second is the first once more, its answer having been lost.
-        assert db.instances.reschedule(*(made.uuid, TaskState.SPAWNING, pool, FAULT), attempts=1)
-    now = db.instances.get(made.uuid)
-    assert (now.pool, now.node, now.attempts, now.tried_nodes) == (POOL, None, 2, (NODE,))
+    fence = records.Fence(HOST, db.services.get(HOST).incarnation, 1, None)
+    assert db.instances.reschedule(made.uuid, pool, FAULT, fence=fence)
+    assert not db.instances.reschedule(made.uuid, pool, FAULT, fence=fence), "its answer was lost"
+    moved = db.instances.get(made.uuid)
+    assert (moved.pool, moved.node, moved.attempts) == (POOL, None, 2)
+    assert moved.tried_nodes == (NODE,)
     assert counts(db) == (3, 1, 0)
     register(db, "two")
     offer(db, "two", report("gold~two", total=1))
-    assert db.instances.reschedule(
-        *(made.uuid, TaskState.SPAWNING, seen(db, "gold~two")), attempts=2, tried=POOL
-    )
-    now = db.instances.get(made.uuid)
-    assert (now.host, now.pool, now.tried_nodes) == ("two", "gold~two", (NODE, POOL))
+    assert db.instances.reschedule(made.uuid, seen(db, "gold~two"), tried=POOL)
+    moved = db.instances.get(made.uuid)
+    assert (moved.host, moved.pool, moved.tried_nodes) == ("two", "gold~two", (NODE, POOL))
     assert counts(db) == (3, 0, 0)
     assert counts(db, "gold~two") == (1, 1, 0)
 
 
 def test_a_node_is_one_instances_only(pool: records.NodePool, db: Database) -> None:
-    first, second = (db.instances.create_building(new_instance(), pool) for _ in range(2))
+    first, second = (create_building(db, new_instance(), pool) for _ in range(2))
     assert db.instances.placed(first.uuid, NODE)
     with pytest.raises(errors.ClaimLost):
         db.instances.placed(second.uuid, NODE)
@@ -147,12 +144,12 @@ def test_a_node_is_one_instances_only(pool: records.NodePool, db: Database) -> N
 
 def test_from_a_pool_to_a_node_and_back(pool: records.NodePool, db: Database) -> None:
     node = free_node(db, HOST)
-    made = db.instances.create_building(new_instance(), node)
-    assert db.instances.reschedule(*(made.uuid, TaskState.SPAWNING, pool), attempts=1)
+    made = create_building(db, new_instance(), node)
+    assert db.instances.reschedule(made.uuid, pool)
     assert db.compute_nodes.get(node.uuid).instance_uuid is None
     assert counts(db) == (3, 1, 0)
     other = free_node(db, HOST)
-    assert db.instances.reschedule(made.uuid, TaskState.SPAWNING, other)
+    assert db.instances.reschedule(made.uuid, other)
     assert (db.instances.get(made.uuid).pool, counts(db)) == (None, (3, 0, 0))
     assert db.compute_nodes.get(other.uuid).instance_uuid == made.uuid
 
@@ -160,20 +157,20 @@ def test_from_a_pool_to_a_node_and_back(pool: records.NodePool, db: Database) ->
 def test_what_has_changed_since_the_count_is_made_up_for(
     pool: records.NodePool, db: Database
 ) -> None:
-    first, second = (db.instances.create_building(new_instance(), pool) for _ in range(2))
+    first, second = (create_building(db, new_instance(), pool) for _ in range(2))
     counted = report(used=2)
     db.instances.request(first.uuid, TaskState.DELETING)
     db.instances.deleted(first.uuid)
     offer(db, HOST, counted)
     assert counts(db) == (3, 1, 1), "its node is being cleaned"
-    db.instances.create_building(new_instance(), pool)
+    create_building(db, new_instance(), pool)
     offer(db, HOST, counted)
     assert counts(db) == (3, 2, 0)
     assert second.pool == POOL
 
 
 def test_pools_go_with_their_service(pool: records.NodePool, db: Database, clock: Clock) -> None:
-    made = db.instances.create_building(new_instance(), pool)
+    made = create_building(db, new_instance(), pool)
     clock.advance(3600)
     with pytest.raises(errors.ServiceInUse, match="1 instances"):
         db.services.delete(HOST)
@@ -186,14 +183,14 @@ def test_pools_go_with_their_service(pool: records.NodePool, db: Database, clock
     assert db.pools.list() == []
 
 
-def test_pools_that_are_withdrawn_give_no_place_until_the_next_report(
+def test_withdrawn_pools_give_no_place_until_the_next_report(
     pool: records.NodePool, db: Database
 ) -> None:
-    made = db.instances.create_building(new_instance(), pool)
+    made = create_building(db, new_instance(), pool)
     db.pools.withdraw(HOST)
     assert counts(db) == (3, 1, 2)
     with pytest.raises(errors.ClaimLost):
-        db.instances.create_building(new_instance(), pool)
+        create_building(db, new_instance(), pool)
     release(db, made.uuid)
     assert counts(db) == (3, 0, 3)
     offer(db, HOST, report())
@@ -210,21 +207,13 @@ def test_pools_are_candidates_as_long_as_they_have_places(db: Database) -> None:
     offer(db, "two", report("gold~two", total=2), report("full~two", reserved=3))
     offer(db, "three", report("gold~three"))
     db.services.update("three", disabled=True)
-    gold = CandidateQuery(resource_classes=frozenset({"CUSTOM_GOLD"}))
-    assert {one.uuid for one in find(db, gold, 9)} == {POOL, "gold~two"}
-    assert count(db, gold) == 5
-    assert count(db, CandidateQuery()) == 8
-    assert db.candidates.known() == 3 + 3 + 2 + 3 + 3
+    free = {POOL: 3, "gold~two": 2, "silver~one": 3}
+    assert Counter(offered(db)) == free
+    assert db.candidates.others(()) == (3 + 3 + 2 + 3 + 3, 0)
     for _ in range(2):
-        db.instances.create_building(new_instance(), seen(db, POOL))
-    assert find(db, gold, 9)[0].uuid == "gold~two", "it has fewer instances"
-    assert db.candidates.instances_by_host() == {"one": 2}
-    without = CandidateQuery(
-        resource_classes=frozenset({"CUSTOM_GOLD"}), exclude=frozenset({"gold~two"})
-    )
-    assert [one.uuid for one in find(db, without, 9)] == [POOL]
-    trait = CandidateQuery(forbidden_traits=frozenset({"CUSTOM_A"}))
-    assert [one.uuid for one in find(db, trait, 9)] == ["silver~one"]
+        create_building(db, new_instance(), seen(db, POOL))
+    assert Counter(offered(db)) == free | {POOL: 1}
+    assert db.candidates.offer().counts == {"one": 2}
 
 
 def test_processes_that_race_for_places_never_take_too_many(
@@ -247,7 +236,7 @@ def test_processes_that_race_for_places_never_take_too_many(
 def test_an_instance_that_is_moved_leaves_its_pool(
     pool: records.NodePool, db: Database, clock: Clock
 ) -> None:
-    made = db.instances.create_building(new_instance(), pool)
+    made = create_building(db, new_instance(), pool)
     assert db.instances.placed(made.uuid, NODE)
     register(db, "two")
     assert db.moves.move([NODE], "two")[0].guard == "source"
@@ -255,7 +244,7 @@ def test_an_instance_that_is_moved_leaves_its_pool(
     clock.advance(3600)
     register(db, "two")
     assert db.moves.nodes_of(HOST) == [NODE]
-    for outcome in (Outcome.MOVED, Outcome.ALREADY_THERE):
+    for outcome in (MoveOutcome.MOVED, MoveOutcome.ALREADY_THERE):
         assert db.moves.move([NODE], "two")[0].outcome is outcome
     moved = db.instances.get(made.uuid)
     assert (moved.host, moved.node, moved.pool) == ("two", NODE, None)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Ports belong to one instance each, whoever asks for them and at whatever moment."""
+"""Each port belongs to one instance, in any race for it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -14,27 +14,27 @@ from oslo_config import cfg
 from ironic_virt import virt
 from ironic_virt.compute import errors
 from ironic_virt.compute.api import Requests
-from ironic_virt.compute.db import Database, models, ports, records
+from ironic_virt.compute.db import Database, claims, records, tables
 from ironic_virt.compute.states import TaskState, VmState
-from tests.functional.compute.stage import free_node, new_instance, register
+from tests.functional.compute.stage import create_building, free_node, new_instance, register
 
-FAULT = records.FaultReport("no")
+FAULT = records.Fault("no")
 ATTACHING, DETACHING = TaskState.ATTACHING_INTERFACE, TaskState.DETACHING_INTERFACE
 
 
 @pytest.fixture
 def other_db(database_conf: cfg.ConfigOpts, db: Database) -> Iterator[Database]:
-    """The same records, with connections of somebody else's."""
+    """Open the records of ``db`` a second time, with other connections."""
     other = Database(database_conf, patient=False, clock=db.now).open()
     yield other
     other.close()
 
 
 def active(db: Database, *ids: str) -> str:
-    """An instance with these ports that is active, on a node of its own."""
+    """An instance with these ports that is active, on its own node."""
     register(db, "one")
     new = new_instance(ports=tuple(map(virt.Vif, ids)))
-    uuid = db.instances.create_building(new, free_node(db, "one")).uuid
+    uuid = create_building(db, new, free_node(db, "one")).uuid
     assert db.instances.finish(uuid, TaskState.SPAWNING, vm_state=VmState.ACTIVE)
     return uuid
 
@@ -45,8 +45,8 @@ def attach(db: Database, uuid: str, port: str) -> None:
 
 def held(db: Database) -> dict[str, str]:
     """The instance of each port."""
-    port = models.instance_ports.c
-    with db._transactions.engine.connect() as connection:
+    port = tables.instance_ports.c
+    with db.engine.connect() as connection:
         rows = connection.execute(sa.select(port.port_id, port.instance_uuid)).all()
     return {row.port_id: row.instance_uuid for row in rows}
 
@@ -77,33 +77,27 @@ def test_a_port_is_held_from_the_request_until_it_is_gone(db: Database) -> None:
 def test_what_could_not_be_built_holds_no_port(db: Database) -> None:
     register(db, "one")
     new, node = new_instance(ports=(virt.Vif("a"),)), free_node(db, "one")
-    made = db.instances.create_building(new, node)
-    assert db.instances.create_building(new, node) == made, "the commit's answer was lost"
-    assert held(db) == {"a": new.uuid}
+    made = create_building(db, new, node)
+    assert held(db) == {"a": made.uuid}
     assert db.instances.fail(new.uuid, TaskState.SPAWNING, FAULT, release=True)
     assert held(db) == {}
     assert active(db, "a")
 
 
-def test_of_two_creates_at_once_one_gets_the_port(
-    database_conf: cfg.ConfigOpts,
-    db: Database,
-    other_db: Database,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_of_two_creates_at_once_one_gets_the_port(database_conf, db, other_db, monkeypatch):
     register(db, "one")
     nodes = [free_node(db, "one") for _ in range(2)]
     first = new_instance(ports=(virt.Vif("a"),))
     second = new_instance(ports=(virt.Vif("b"), virt.Vif("a")))
-    create = db.instances.create_building
+    create = db.instances.create_several
 
-    def after_the_other(*args: Any) -> records.Instance:
+    def after_the_other(*args: Any) -> Sequence[records.Instance]:
         # It has found the port free; now comes the other one, as a whole.
         monkeypatch.undo()
-        other_db.instances.create_building(first, nodes[0])
+        create_building(other_db, first, nodes[0])
         return create(*args)
 
-    monkeypatch.setattr(db.instances, "create_building", after_the_other)
+    monkeypatch.setattr(db.instances, "create_several", after_the_other)
     with pytest.raises(errors.InvalidRequest, match=f"server {first.uuid} has the port a"):
         Requests(database_conf, db).create(second)
     assert [one.uuid for one in db.instances.list()] == [first.uuid]
@@ -115,10 +109,10 @@ def test_of_two_creates_at_once_one_gets_the_port(
 def test_of_two_who_attach_at_once_one_gets_the_port(
     db: Database, other_db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if db._transactions.is_sqlite:
+    if db.is_sqlite:
         pytest.skip("SQLite lets one transaction write at a time: none comes in between")
     first, second = active(db), active(db)
-    look = ports.holder
+    look = claims.port_holder
 
     def before_the_other(connection: sa.Connection, *args: Any, **more: Any) -> str | None:
         found = look(connection, *args, **more)
@@ -127,7 +121,7 @@ def test_of_two_who_attach_at_once_one_gets_the_port(
         attach(other_db, first, "a")
         return found
 
-    monkeypatch.setattr(ports, "holder", before_the_other)
+    monkeypatch.setattr(claims, "port_holder", before_the_other)
     with pytest.raises(
         errors.ConflictingRequest, match=f"{second}: server {first} has the interface a"
     ):

@@ -15,9 +15,10 @@ import pytest
 import sqlalchemy as sa
 from oslo_config import cfg
 
+from ironic_virt import exceptions
 from ironic_virt.compute import errors
-from ironic_virt.compute.db import Database, engine, models, schema
-from ironic_virt.conf import database
+from ironic_virt.compute.db import Database, database, engine, tables
+from ironic_virt.conf import database as options
 
 SECONDS = 240
 """More than anything here should take."""
@@ -43,18 +44,17 @@ def names(connection: sa.Connection) -> dict[str, set[str | None]]:
 def test_tables_are_made_from_nothing_and_once(empty: Database) -> None:
     for is_new in (True, False):
         assert empty.open(make=True).is_new is is_new
-    assert schema.version(empty._transactions) == schema.VERSION
+    assert empty.version() == tables.VERSION
 
 
 class CutOff(Exception):
     """The process dies."""
 
 
-def test_tables_whose_making_was_cut_off_anywhere_are_made_by_the_next(
+def test_tables_half_made_are_completed_by_the_next(
     empty: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(schema, "_MAKING_SECONDS", -1.0)
-    transactions = empty._transactions
+    monkeypatch.setattr(database, "_MAKING_SECONDS", -1.0)
     made: list[str] = []
     cut_at = 0
 
@@ -63,15 +63,15 @@ def test_tables_whose_making_was_cut_off_anywhere_are_made_by_the_next(
             return
         made.append(statement)
         if len(made) == cut_at:
-            if transactions.is_sqlite:
+            if empty.is_sqlite:
                 # As MariaDB does, statement by statement.
                 cursor.execute("COMMIT")
             raise CutOff(statement)
 
-    sa.event.listen(transactions.engine, "after_cursor_execute", cut)
+    sa.event.listen(empty.engine, "after_cursor_execute", cut)
     wanted: dict[str, set[str | None]] = {}
     while not made or cut_at <= len(made):
-        with transactions.engine.begin() as connection:
+        with empty.engine.begin() as connection:
             found = sa.MetaData()
             found.reflect(connection)
             found.drop_all(connection)
@@ -82,15 +82,15 @@ def test_tables_whose_making_was_cut_off_anywhere_are_made_by_the_next(
             dead, cut_at = cut_at, -1
             empty.open(make=True)
             cut_at = dead
-        with transactions.engine.connect() as connection:
+        with empty.engine.connect() as connection:
             wanted = wanted or names(connection)
             assert names(connection) == wanted, f"cut off after statement {cut_at}"
         cut_at += 1
-    assert set(wanted) == set(models.METADATA.tables)
-    assert cut_at > len(models.METADATA.tables)
+    assert set(wanted) == set(tables.METADATA.tables)
+    assert cut_at > len(tables.METADATA.tables)
 
 
-def test_a_database_without_tables_is_refused_with_what_makes_them(empty: Database) -> None:
+def test_a_database_without_tables_is_refused_with_the_remedy(empty: Database) -> None:
     with pytest.raises(errors.SchemaMismatch, match="start 'ironic-virt-compute'") as raised:
         empty.open(make=False)
     assert "\n" not in str(raised.value)
@@ -104,19 +104,24 @@ def test_a_database_without_tables_is_refused_with_what_makes_them(empty: Databa
 def test_tables_of_another_version_are_refused_and_left_alone(
     db: Database, make: bool, found: int, words: str
 ) -> None:
-    with db._transactions.engine.begin() as connection:
-        connection.execute(sa.update(models.schema_version).values(version=found))
+    with db.engine.begin() as connection:
+        connection.execute(sa.update(tables.schema_version).values(version=found))
     with pytest.raises(errors.SchemaMismatch, match=words) as raised:
         db.open(make=make)
     assert raised.value.found == found
-    assert schema.version(db._transactions) == found
+    assert db.version() == found
 
 
-def test_tables_from_before_the_first_release_are_refused(empty: Database) -> None:
-    with empty._transactions.engine.begin() as connection:
-        connection.execute(sa.text("CREATE TABLE alembic_version (version_num VARCHAR(32))"))
-    with pytest.raises(errors.SchemaMismatch, match="has tables of version 0"):
-        empty.open(make=True)
+@pytest.mark.parametrize("pages", [1, 5])
+def test_a_full_disk_is_named_at_once_and_leaves_no_tables(in_file: Database, pages: int) -> None:
+    @sa.event.listens_for(in_file.engine, "connect")
+    def fill(connection: sqlite3.Connection, _record: object) -> None:
+        connection.execute(f"PRAGMA max_page_count = {pages}")
+
+    with pytest.raises(exceptions.InvalidConfiguration, match=r"is the disk full\?") as raised:
+        in_file.open(make=True)
+    assert "database or disk is full" in str(raised.value)
+    assert in_file.version() is None
 
 
 @pytest.fixture
@@ -132,7 +137,7 @@ def in_file(file: pathlib.Path) -> Iterator[Database]:
     """A database without tables in that file."""
     config = file.with_suffix(".conf")
     config.write_text(f"[database]\nconnection = sqlite:///{file}\n")
-    db = Database(database.load([str(config)]), patient=False)
+    db = Database(options.load([str(config)]), patient=False)
     yield db
     db.close()
 
@@ -148,12 +153,12 @@ def reader(file: pathlib.Path) -> Iterator[sqlite3.Connection]:
     connection.close()
 
 
-def test_a_file_that_another_process_has_is_waited_for_and_not_for_ever(
+def test_a_file_in_use_is_waited_for_up_to_a_limit(
     in_file: Database, reader: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine, "_BUSY_SECONDS", 0.01)
     with monkeypatch.context() as patch:
-        patch.setattr(schema, "_MAKING_SECONDS", 0.2)
+        patch.setattr(database, "_MAKING_SECONDS", 0.2)
         with pytest.raises(errors.DatabaseFailed, match="locked"):
             in_file.open(make=True)
     timer = threading.Timer(0.3, lambda: reader.execute("COMMIT"))

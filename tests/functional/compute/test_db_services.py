@@ -8,9 +8,16 @@ import pytest
 
 from ironic_virt.compute import errors
 from ironic_virt.compute.db import Database
-from ironic_virt.compute.db.records import FaultReport
+from ironic_virt.compute.db.records import Fault
 from ironic_virt.compute.states import TaskState
-from tests.functional.compute.stage import Clock, free_node, new_instance, new_uuid, register
+from tests.functional.compute.stage import (
+    Clock,
+    create_building,
+    free_node,
+    new_instance,
+    new_uuid,
+    register,
+)
 
 
 def heartbeat(db: Database, host: str, incarnation: str) -> None:
@@ -32,7 +39,7 @@ def test_a_service_is_up_until_it_has_been_silent_for_too_long(db: Database, clo
     assert db.services.get("one").conductor_group is None
 
 
-def test_a_service_that_is_forced_down_is_down_whatever_it_reports(db: Database) -> None:
+def test_a_service_forced_down_is_down_whatever_it_reports(db: Database) -> None:
     service = register(db, "one")
     db.services.update("one", forced_down=True)
     heartbeat(db, "one", service.incarnation)
@@ -41,9 +48,7 @@ def test_a_service_that_is_forced_down_is_down_whatever_it_reports(db: Database)
     assert db.services.up() == ["one"]
 
 
-def test_a_process_that_was_superseded_learns_so_and_changes_nothing(
-    db: Database, clock: Clock
-) -> None:
+def test_a_superseded_process_learns_so_and_changes_nothing(db: Database, clock: Clock) -> None:
     first = register(db, "one")
     clock.advance(5)
     second = register(db, "one", version="2.0")
@@ -72,10 +77,10 @@ def test_a_service_that_is_up_or_owns_something_is_not_deleted(db: Database, clo
     clock.advance(61)
     with pytest.raises(errors.ServiceInUse, match="1 compute nodes"):
         db.services.delete("one")
-    made = db.instances.create_building(new_instance(), node)
+    made = create_building(db, new_instance(), node)
     with pytest.raises(errors.ServiceInUse):
         db.services.delete("one")
-    db.instances.fail(made.uuid, TaskState.SPAWNING, FaultReport("no"), release=True)
+    db.instances.fail(made.uuid, TaskState.SPAWNING, Fault("no"), release=True)
     db.compute_nodes.delete(node.uuid)
     db.services.delete("one")
     assert db.services.list() == []

@@ -22,7 +22,7 @@ PAGE = typed.ROOT / "doc" / "source" / "user" / "servers.rst"
 START = typed.ROOT / "doc" / "source" / "start" / "without_nova.rst"
 IMAGES = START.with_name("images.rst")
 README = typed.ROOT / "README.rst"
-# Some thirty commands, each a process of its own, on a host that may be busy.
+# Some thirty commands, each its own process, on a host that may be busy.
 SECONDS = 840
 WEB = "http://192.0.2.1:8080"
 """The web server of the page on images."""

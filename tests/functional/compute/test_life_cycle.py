@@ -17,7 +17,9 @@ from ironic_virt.compute.db import Database, records
 from ironic_virt.compute.verbs import BY_NAME
 from ironic_virt.testing.fake_ironic import Durations, FakeIronicServer
 from tests.clock import StoppableClock
-from tests.functional.compute.processes import FLAVOR, IMAGE, Compute, new_uuid, wait_for
+from tests.functional.compute.commands import Commands
+from tests.functional.compute.processes import FLAVOR, IMAGE, Compute, deployments, wait_for
+from tests.functional.compute.stage import new_uuid
 
 NODES = 3
 PORT = "11111111-2222-4333-8444-555555555555"
@@ -68,7 +70,7 @@ def test_an_instance_lives_whoever_picks_its_node(
     ironic_clock.stop()
     new = records.NewInstance(uuid=new_uuid(), flavor=FLAVOR, image=IMAGE)
     (created,) = asking.create(new)
-    wait_for("the deployment", lambda: deployments(server, "active"))
+    wait_for("the deployment", lambda: deployments(server))
     service.kill()
     service.started()
     ironic_clock.go_on()
@@ -77,7 +79,7 @@ def test_an_instance_lives_whoever_picks_its_node(
     node = outcome.instance.node
     assert node in nodes
     assert fake.node(node)["instance_uuid"] == new.uuid
-    assert deployments(server, "active") == [node], "it was deployed once"
+    assert deployments(server) == [node], "it was deployed once"
     assert len(fake.allocations()) == (node_selection == "ironic")
     assert free_places(db) <= NODES - 1
 
@@ -94,10 +96,22 @@ def test_an_instance_lives_whoever_picks_its_node(
     assert "Traceback" not in service.text()
 
 
-def deployments(server: FakeIronicServer, verb: str) -> list[str]:
-    """The nodes of which a provision state was requested, and granted."""
-    return [
-        entry.path.split("/")[3]
-        for entry in server.fake.requests.matching("PUT", "/states/provision$")
-        if entry.status == 202 and entry.body["target"] == verb
-    ]
+@pytest.mark.long
+def test_a_script_creates_and_deletes_on_one_node_20_times(
+    compute: Compute,
+    db: Database,
+    server: FakeIronicServer,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server.fake.add_node(resource_class="gold", name="rack-1")
+    service = compute().started()
+    run = Commands(service.config, capsys, monkeypatch)
+    run.ok("flavor", "create", "bm", "--resource-class", "gold")
+    wait_for("the node", lambda: free_places(db) == 1)
+    for number in range(20):
+        for line in ("create web --flavor bm --image file:///a.raw", "delete web"):
+            result = run("server", *line.split(), "--wait")
+            assert result.code == 0, (number, result.err, service.text())
+            assert "  web on rack-1: " in result.err
+    assert len(deployments(server)) == 20

@@ -21,13 +21,13 @@ from ironic_virt.baremetal.http.connection import KeystoneChannel
 from ironic_virt.baremetal.http.retry import RetryPolicy
 from ironic_virt.compute import errors, moving
 from ironic_virt.compute.db import Database, moves, records
-from ironic_virt.compute.db.moves import Outcome
+from ironic_virt.compute.db.moves import MoveOutcome
 from ironic_virt.compute.moving import Mover
 from ironic_virt.compute.states import TaskState, VmState
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.crashing import Crash, CrashingChannel
 from tests.functional.compute import stage
-from tests.functional.compute.stage import Clock
+from tests.functional.compute.stage import Clock, create_building
 
 URL = "http://ironic.test"
 STRANGER = "6d2b4f02-0000-4000-8000-00000000beef"
@@ -60,11 +60,9 @@ class Move:
     def instance(self, node: str, *, state: VmState = VmState.ACTIVE) -> str:
         """An instance on it, in both."""
         instance = stage.new_instance()
-        self.db.instances.create_building(instance, self.db.compute_nodes.get(node))
+        create_building(self.db, instance, self.db.compute_nodes.get(node))
         if state is VmState.ERROR:
-            self.db.instances.fail(
-                instance.uuid, TaskState.SPAWNING, records.FaultReport("it broke")
-            )
+            self.db.instances.fail(instance.uuid, TaskState.SPAWNING, records.Fault("it broke"))
         elif state is not VmState.BUILDING:
             self.db.instances.finish(instance.uuid, TaskState.SPAWNING, vm_state=state)
         self.fake.set_node(node, instance_uuid=instance.uuid, provision_state="active")
@@ -110,7 +108,7 @@ def refused(move: Move, node: str, guard: str) -> str:
     before = (move.db.compute_nodes.get(node), move.db.instances.list(), move.fake.node(node))
     dry, wet = move.move(node, dry_run=True), move.move(node)
     assert dry == wet
-    assert (wet.outcome, wet.guard) == (Outcome.REFUSED, guard)
+    assert (wet.outcome, wet.guard) == (MoveOutcome.REFUSED, guard)
     if not guard.startswith("ironic"):
         # Where the move itself is, something may have changed since the check.
         (locked,) = move.db.moves.move([node], "new")
@@ -135,25 +133,25 @@ def test_a_free_node_moves(move: Move, how: str) -> None:
     else:
         move.db.services.update("old", disabled=True, disabled_reason="moving")
         move.go_silent("old")
-    assert move.move(node) == moves.Move(node, Outcome.MOVED, "new", source="old")
+    assert move.move(node) == moves.Move(node, MoveOutcome.MOVED, "new", source="old")
     assert move.owners(node) == ("new", None)
 
 
-def test_a_node_takes_its_instance_and_what_is_wanted_of_it_along(move: Move) -> None:
+def test_a_node_takes_its_instance_and_requests_along(move: Move) -> None:
     node = move.node()
     instance = move.instance(node)
     move.db.instances.request(instance, TaskState.DELETING)
     move.stop_old()
-    told = moves.Move(node, Outcome.WOULD_MOVE, "new", source="old", instance=instance)
+    told = moves.Move(node, MoveOutcome.WOULD_MOVE, "new", source="old", instance=instance)
     assert move.move(node, dry_run=True) == told
     assert move.owners(node) == ("old", "old")
-    assert move.move(node) == dataclasses.replace(told, outcome=Outcome.MOVED)
-    there = dataclasses.replace(told, outcome=Outcome.ALREADY_THERE, source="new")
+    assert move.move(node) == dataclasses.replace(told, outcome=MoveOutcome.MOVED)
+    there = dataclasses.replace(told, outcome=MoveOutcome.ALREADY_THERE, source="new")
     assert move.move(node) == there, "it is left as it is"
     assert move.owners(node) == ("new", "new")
     assert move.db.compute_nodes.get(node).instance_uuid == instance
-    assert [one.uuid for one in move.db.instances.wanted("new")] == [instance]
-    assert not move.db.instances.wanted("old")
+    assert [one.uuid for one in move.db.instances.pending_tasks("new")] == [instance]
+    assert not move.db.instances.pending_tasks("old")
     assert {entry.method for entry in move.fake.requests} == {"GET"}, "nothing else of Ironic"
 
 
@@ -169,7 +167,7 @@ def test_a_service_that_is_not_out_of_use_keeps_its_nodes(move: Move) -> None:
     move.go_silent("old")
     assert "disable it" in refused(move, first, "source")
     move.stop_old()
-    assert move.move(first).outcome is Outcome.MOVED
+    assert move.move(first).outcome is MoveOutcome.MOVED
     stage.register(move.db, "old")
     move.db.services.update("old", forced_down=False)
     assert "'old' is up" in refused(move, second, "source"), "it came back"
@@ -184,7 +182,7 @@ def test_a_destination_that_does_not_exist_is_refused(move: Move) -> None:
     node = move.node()
     move.stop_old()
     ((report,),) = move.mover("nowhere").move([node])
-    assert (report.outcome, report.guard) == (Outcome.REFUSED, "service")
+    assert (report.outcome, report.guard) == (MoveOutcome.REFUSED, "service")
     assert "'nowhere'" in str(report.reason)
     with pytest.raises(errors.ServiceNotFound):
         move.mover("nowhere").check()
@@ -208,7 +206,7 @@ def test_a_destination_that_is_down_is_refused(move: Move, how: str) -> None:
 def test_a_node_whose_instance_is_another_services_stays(move: Move) -> None:
     node = move.node()
     instance = move.instance(node)
-    with move.db._transactions.engine.begin() as connection:
+    with move.db.engine.begin() as connection:
         connection.execute(
             sa.text("UPDATE instances SET host = 'third' WHERE uuid = :uuid"), {"uuid": instance}
         )
@@ -224,21 +222,21 @@ def test_deleted_instances_do_not_count(move: Move) -> None:
     move.fake.set_node(node, instance_uuid=None, provision_state="available")
     move.stop_old()
     report = move.move(node)
-    assert (report.outcome, report.instance) == (Outcome.MOVED, None)
+    assert (report.outcome, report.instance) == (MoveOutcome.MOVED, None)
 
 
 # -- what Ironic says ---------------------------------------------------------
 
 
-def test_a_node_that_ironic_does_not_have_moves_only_by_the_records_alone(move: Move) -> None:
+def test_a_node_that_ironic_lacks_moves_by_the_records_alone(move: Move) -> None:
     node = move.node()
     move.stop_old()
     move.fake.remove_node(node)
     report = move.move(node)
-    assert (report.outcome, report.guard) == (Outcome.REFUSED, "ironic-node")
+    assert (report.outcome, report.guard) == (MoveOutcome.REFUSED, "ironic-node")
     assert move.owners(node) == ("old", None)
     ((report,),) = Mover(move.db, None, "new").move([node])
-    assert report.outcome is Outcome.MOVED
+    assert report.outcome is MoveOutcome.MOVED
 
 
 @pytest.mark.parametrize(
@@ -257,7 +255,7 @@ def test_a_node_that_the_destination_does_not_serve_stays(
     move.stop_old()
     assert says in refused(move, node, "ironic-target")
     move.fake.set_node(node, **node_has)
-    assert move.move(node).outcome is Outcome.MOVED
+    assert move.move(node).outcome is MoveOutcome.MOVED
 
 
 def test_a_node_stays_of_whose_instance_ironic_knows_otherwise(move: Move) -> None:
@@ -276,21 +274,21 @@ def test_an_instance_on_its_way_need_not_be_in_ironic_yet(move: Move, state: VmS
     move.instance(node, state=state)
     move.stop_old()
     move.fake.set_node(node, instance_uuid=None, provision_state="available")
-    assert move.move(node).outcome is Outcome.MOVED
+    assert move.move(node).outcome is MoveOutcome.MOVED
     assert move.owners(node) == ("new", "new")
 
 
-def test_an_ironic_that_refuses_costs_that_node_only_and_one_that_is_gone_all(move: Move) -> None:
+def test_a_refusal_costs_that_node_and_an_outage_costs_all(move: Move) -> None:
     node = move.node()
     move.stop_old()
     move.fake.faults.status(500, "GET", f"/v1/nodes/{node}", count=1)
-    assert move.move(node).outcome is Outcome.FAILED
+    assert move.move(node).outcome is MoveOutcome.FAILED
     move.fake.faults.reset()
     with pytest.raises(exceptions.IronicUnreachable):
         move.move(node)
     assert move.owners(node) == ("old", None)
     move.fake.faults.clear()
-    assert move.move(node).outcome is Outcome.MOVED
+    assert move.move(node).outcome is MoveOutcome.MOVED
 
 
 # -- whole shards -------------------------------------------------------------
@@ -323,7 +321,7 @@ def cut(db: Database, at: int) -> Iterator[list[str]]:
         if len(seen) == at:
             raise Crash(seen[-1])
 
-    engine = db._transactions.engine
+    engine = db.engine
     for name in ("before_cursor_execute", "commit"):
         sa.event.listen(engine, name, step)
     try:
@@ -335,7 +333,7 @@ def cut(db: Database, at: int) -> Iterator[list[str]]:
         engine.dispose()
 
 
-def test_a_run_that_dies_at_any_statement_leaves_one_owner_and_is_done_again(move: Move) -> None:
+def test_a_run_killed_at_any_statement_leaves_one_owner(move: Move) -> None:
     move.stop_old()
     deaths = 0
     for at in range(1, 200):
@@ -348,19 +346,19 @@ def test_a_run_that_dies_at_any_statement_leaves_one_owner_and_is_done_again(mov
             deaths += 1
         else:
             assert len(seen) < at
-            assert report.outcome is Outcome.MOVED
+            assert report.outcome is MoveOutcome.MOVED
             assert {word.split()[0] for word in seen} >= {"SELECT", "UPDATE", "COMMIT"}
             break
         node_owner, instance_owner = move.owners(node)
         assert node_owner == instance_owner
         again = move.move(node)
-        assert again.outcome in {Outcome.MOVED, Outcome.ALREADY_THERE}
+        assert again.outcome in {MoveOutcome.MOVED, MoveOutcome.ALREADY_THERE}
         assert move.owners(node) == ("new", "new")
     # The checks, the services, both records and the commit were among them.
     assert deaths > 8
 
 
-def test_many_nodes_cost_one_list_of_ironic_s_and_few_transactions(
+def test_many_nodes_cost_one_list_and_few_transactions(
     move: Move, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(moving, "BATCH", 20)
@@ -401,5 +399,5 @@ def test_a_run_that_dies_while_asking_ironic_is_done_again(move: Move, after: bo
             move.move(node)
         assert move.owners(node) == ("old", "old")
     move.client = sound
-    assert move.move(node).outcome is Outcome.MOVED
+    assert move.move(node).outcome is MoveOutcome.MOVED
     assert move.owners(node) == ("new", "new")

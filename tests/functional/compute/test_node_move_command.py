@@ -51,7 +51,7 @@ def records(command: Commands, config: Path) -> Iterator[Database]:
     stage.register(db, "old")
     stage.register(db, "new")
     db.services.update("old", forced_down=True)
-    with db._transactions.engine.begin() as connection:
+    with db.engine.begin() as connection:
         connection.execute(sa.text("UPDATE services SET last_seen_at = NULL WHERE host = 'old'"))
     yield db
     db.close()
@@ -90,7 +90,7 @@ def test_several_nodes_move_and_the_report_has_a_row_for_each(
     assert set(records.compute_nodes.owners(uuids).values()) == {"new"}
 
 
-def test_an_ironic_that_goes_away_stops_a_run_which_is_repeated_with_the_same_words(
+def test_an_outage_stops_a_run_and_the_same_words_repeat_it(
     command: Commands, records: Database, ironic: FakeIronicServer
 ) -> None:
     uuids = nodes(ironic, records, 3)
@@ -98,25 +98,12 @@ def test_an_ironic_that_goes_away_stops_a_run_which_is_repeated_with_the_same_wo
     ironic.fake.faults.reset("GET", f"/v1/nodes/{uuids[1]}")
     result = command(*argv, "-f", "json")
     assert (result.code, result.json) == (1, [])
-    assert "Stopped, 0 of 3 were done" in result.err
+    assert "Stopped after 0 of 3 nodes" in result.err
     ironic.fake.faults.reset()
     assert command(MOVE, uuids[0], "--service", "new", "--without-ironic").code == 0
     ironic.fake.faults.clear()
     result = command(*argv)
     assert (result.code, result.err) == (0, "3 nodes: 1 already there, 2 moved\n")
-
-
-def test_one_that_is_refused_costs_the_others_nothing(
-    command: Commands, records: Database, ironic: FakeIronicServer
-) -> None:
-    uuids = nodes(ironic, records, 3)
-    ironic.fake.set_node(uuids[1], instance_uuid=STRANGER)
-    result = command(MOVE, *uuids, "--service", "new", "-f", "json")
-    assert result.code == 1
-    assert [row["Outcome"] for row in result.json] == ["moved", "refused", "moved"]
-    assert result.json[1]["Guard"] == "ironic-server"
-    assert STRANGER in result.json[1]["Reason"]
-    assert records.compute_nodes.owners(uuids)[uuids[1]] == "old"
 
 
 def test_a_whole_shard_moves(
@@ -153,7 +140,7 @@ def test_all_nodes_of_a_service_move_at_once(
         ((), 2, "--service"),
         (("--service", "new"), 2, "which nodes?"),
         ((STRANGER, "--shard", "a", "--service", "new"), 2, "which nodes?"),
-        (("node-1", "--service", "new"), 2, "'node-1' is no UUID"),
+        (("node-1", "--service", "new"), 2, "'node-1' is not a UUID"),
         (("--shard", "a", "--without-ironic", "--service", "new"), 2, "--without-ironic"),
         ((STRANGER, "--service", "new", "-c", "Color"), 2, "the columns are"),
         ((STRANGER, "--from-service", "old", "--service", "new"), 2, "which nodes?"),

@@ -100,7 +100,7 @@ def carriers(server: FakeIronicServer) -> dict[str, str]:
 
 
 @pytest.mark.long
-def test_dozens_at_once_get_nodes_of_the_right_kind_whoever_dies_and_one_more_gets_none(
+def test_dozens_at_once_get_the_right_nodes_despite_kills(
     db: Database,
     database_conf: cfg.ConfigOpts,
     server: FakeIronicServer,

@@ -19,11 +19,10 @@ from oslo_config import cfg
 from ironic_virt import virt
 from ironic_virt.compute import errors
 from ironic_virt.compute.api import Request, Requests
-from ironic_virt.compute.db import Database, models, records
+from ironic_virt.compute.db import Database, records, tables
 from ironic_virt.compute.db.candidates import Candidates
 from ironic_virt.compute.states import TaskState, VmState
 from ironic_virt.exceptions import InvalidExtraSpec, NoValidHost
-from ironic_virt.scheduler.candidates import RecordList
 from ironic_virt.scheduler.filter_scheduler import FilterScheduler
 from tests.functional.compute.stage import (
     FLAVOR,
@@ -36,7 +35,7 @@ from tests.functional.compute.stage import (
     report,
 )
 
-FAULT = records.FaultReport("Ironic could not write the image")
+FAULT = records.Fault("Ironic could not write the image")
 WANTED = dataclasses.replace(new_instance(), ports=(), request_id=None)
 
 
@@ -100,9 +99,7 @@ def finish(db: Database, request: Request, **values: object) -> None:
 # -- creating -----------------------------------------------------------------
 
 
-def test_whoever_serves_in_this_process_is_told(
-    database_conf: cfg.ConfigOpts, db: Database, nodes: Sequence[str]
-) -> None:
+def test_whoever_serves_in_this_process_is_told(database_conf, db, nodes) -> None:
     told: list[int] = []
     asking = Requests(database_conf, db, wake=lambda: told.append(len(claimed(db))))
     (request,) = asking.create(wanted())
@@ -111,7 +108,7 @@ def test_whoever_serves_in_this_process_is_told(
 
 
 @pytest.mark.parametrize(("least", "most"), [(3, 3), (2, 9)])
-def test_several_are_numbered_and_have_a_node_each_as_far_as_there_are_any(
+def test_several_are_numbered_and_have_a_node_each_if_possible(
     asking: Requests, db: Database, nodes: Sequence[str], least: int, most: int
 ) -> None:
     asked = asking.create(wanted(display_name="web"), least=least, most=most)
@@ -128,9 +125,7 @@ def test_rather_none_than_too_few(asking: Requests, db: Database, least: int, mo
     assert claimed(db) == set()
 
 
-def test_two_at_once_who_want_more_than_there_is_do_not_get_a_part_each(
-    database_conf: cfg.ConfigOpts, db: Database
-) -> None:
+def test_two_requests_for_too_many_do_not_get_a_part_each(database_conf, db) -> None:
     register(db, "one")
     db.compute_nodes.save("one", [report() for _ in range(30)])
     start = threading.Barrier(2)
@@ -142,15 +137,15 @@ def test_two_at_once_who_want_more_than_there_is_do_not_get_a_part_each(
         class Together(Candidates):
             """What both see before either has claimed anything."""
 
-            def batches(self, *args: Any) -> Any:
-                found = list(super().batches(*args))
+            def offer(self, *args: Any, **which: Any) -> Any:
+                offer = super().offer(*args, **which)
                 with contextlib.suppress(threading.BrokenBarrierError):
                     start.wait(5)
-                yield from found
+                return offer
 
-        source = Together(mine._transactions)
+        mine.candidates = Together(mine)
         try:
-            asking = Requests(database_conf, mine, scheduler=scheduler, source=source)
+            asking = Requests(database_conf, mine, scheduler=scheduler)
             return len(asking.create(wanted(), least=20))
         except NoValidHost as nowhere:
             return -nowhere.found
@@ -163,9 +158,7 @@ def test_two_at_once_who_want_more_than_there_is_do_not_get_a_part_each(
     assert len(db.instances.list()) == len(claimed(db)) == 20
 
 
-def test_places_of_a_pool_are_given_to_all_of_least_or_none(
-    database_conf: cfg.ConfigOpts, db: Database
-) -> None:
+def test_places_of_a_pool_are_given_to_all_of_least_or_none(database_conf, db) -> None:
     register(db, "one")
     sizes = {"memory_mb": 16384, "vcpus": 8, "local_gb": 100}
     offer(db, "one", records.NodePool("gold~one", "one", "gold", 3, **sizes))
@@ -178,9 +171,7 @@ def test_places_of_a_pool_are_given_to_all_of_least_or_none(
     assert (pool.used, pool.free) == (3, 0)
 
 
-def test_without_a_node_there_is_none_and_it_says_filter_by_filter_why(
-    asking: Requests, db: Database, nodes: Sequence[str]
-) -> None:
+def test_without_a_node_the_answer_says_why_filter_by_filter(asking, db, nodes) -> None:
     gold = dataclasses.replace(FLAVOR, extra_specs={"resources:CUSTOM_GOLD": "1"})
     why = r"3 of 3 nodes free; CoreFilter \(at least 99 cores\) left 0"
     with pytest.raises(NoValidHost, match=why):
@@ -188,33 +179,33 @@ def test_without_a_node_there_is_none_and_it_says_filter_by_filter_why(
     assert db.instances.list() == []
 
 
-def test_a_node_that_was_taken_meanwhile_costs_another_try(
-    database_conf: cfg.ConfigOpts, db: Database, nodes: Sequence[str]
-) -> None:
-    asking = Requests(database_conf, db, source=RecordList(db.compute_nodes.list()))
-    for node in nodes[:2]:
-        assert claim(db, node, "one", new_uuid())
+def test_a_node_that_was_taken_meanwhile_costs_another_try(asking, db, nodes, monkeypatch) -> None:
+    look = db.candidates.offer
+
+    def old_news(*args: Any, **which: Any) -> Any:
+        offer = look(*args, **which)
+        while others:
+            assert claim(db, others.pop(), "one", new_uuid())
+        return offer
+
+    others = list(nodes[:2])
+    monkeypatch.setattr(db.candidates, "offer", old_news)
     (request,) = asking.create(wanted())
     assert request.instance.node == nodes[2]
-    with pytest.raises(NoValidHost, match="were taken meanwhile"):
-        asking.create(wanted())
-    with pytest.raises(NoValidHost):
-        asking.create(wanted(), least=2)
+    for least in (1, 2):
+        with pytest.raises(NoValidHost, match="none of 3 nodes is free"):
+            asking.create(wanted(), least=least)
     assert len(db.instances.list()) == 1
 
 
 @pytest.mark.parametrize("service", [{"disabled": True}, {"forced_down": True}])
-def test_a_service_that_is_not_to_get_any_gets_none(
-    asking: Requests, db: Database, service: dict[str, bool]
-) -> None:
+def test_a_service_that_is_not_to_get_any_gets_none(asking, db, service) -> None:
     db.services.update("one", **service)  # type: ignore[arg-type]
     with pytest.raises(NoValidHost):
         asking.create(wanted())
 
 
-def test_clients_at_once_never_get_a_node_twice(
-    database_conf: cfg.ConfigOpts, db: Database, nodes: Sequence[str]
-) -> None:
+def test_clients_at_once_never_get_a_node_twice(database_conf, db, nodes) -> None:
     every = [*nodes, *(free_node(db, "one").uuid for _ in range(9))]
     start = threading.Barrier(3)
 
@@ -263,9 +254,7 @@ def test_what_can_not_be_is_refused_and_nothing_written(
 
 
 @pytest.mark.parametrize("spec", ["resources:X", "ironic:deploy_steps"])
-def test_a_flavor_of_unknown_form_is_refused_and_nothing_written(
-    asking: Requests, db: Database, spec: str
-) -> None:
+def test_a_flavor_of_unknown_form_is_refused_and_nothing_written(asking, db, spec) -> None:
     with pytest.raises(InvalidExtraSpec):
         asking.create(wanted(flavor=virt.Flavor("bad", extra_specs={spec: "many"})))
     assert db.instances.list() == []
@@ -274,9 +263,7 @@ def test_a_flavor_of_unknown_form_is_refused_and_nothing_written(
 # -- waiting ------------------------------------------------------------------
 
 
-def test_whoever_waits_is_told_each_step_and_the_end(
-    asking: Requests, pauses: Pauses, db: Database, request_: Request
-) -> None:
+def test_whoever_waits_is_told_each_step_and_the_end(asking, pauses, db, request_) -> None:
     uuid = request_.instance.uuid
     pauses.happenings = [
         lambda: db.instances.progress_of_all({uuid: ("deploying", "wait call-back")}),
@@ -301,13 +288,11 @@ def test_a_build_that_fails_says_why(asking: Requests, pauses: Pauses, db: Datab
     assert ended == [first.instance.uuid, second.instance.uuid]
 
 
-def test_a_build_on_another_node_is_still_going_on(
-    asking: Requests, pauses: Pauses, db: Database, nodes: Sequence[str], request_: Request
-) -> None:
+def test_a_build_on_another_node_is_still_going_on(asking, pauses, db, nodes, request_) -> None:
     other = next(node for node in nodes if node != request_.instance.node)
     pauses.happenings = [
         lambda: db.instances.reschedule(
-            request_.instance.uuid, TaskState.SPAWNING, db.compute_nodes.get(other), FAULT
+            request_.instance.uuid, db.compute_nodes.get(other), FAULT
         ),
         lambda: finish(db, request_),
     ]
@@ -317,12 +302,10 @@ def test_a_build_on_another_node_is_still_going_on(
     assert seen[-1] == outcome.instance.node == other
 
 
-def test_what_takes_several_tasks_goes_on_until_its_action_has_ended(
-    asking: Requests, pauses: Pauses, db: Database, request_: Request
-) -> None:
+def test_a_verb_of_several_tasks_goes_on_until_its_end(asking, pauses, db, request_) -> None:
     def next_task() -> None:
-        change = sa.update(models.instances).values(task_state="powering-on")
-        db.instances._transactions.write(lambda connection: connection.execute(change))
+        change = sa.update(tables.instances).values(task_state="powering-on")
+        db.write(lambda connection: connection.execute(change))
 
     pauses.happenings = [
         next_task,
@@ -332,9 +315,7 @@ def test_what_takes_several_tasks_goes_on_until_its_action_has_ended(
     assert outcome.error == FAULT.message
 
 
-def test_what_others_ask_for_later_is_not_taken_for_ones_own(
-    asking: Requests, pauses: Pauses, db: Database, request_: Request
-) -> None:
+def test_what_others_ask_for_later_is_not_taken_for_ones_own(asking, pauses, db, request_) -> None:
     finish(db, request_)
     first = asking.ask("reboot", "web")
 
@@ -348,9 +329,7 @@ def test_what_others_ask_for_later_is_not_taken_for_ones_own(
     assert outcome.error is None
 
 
-def test_two_who_delete_both_see_how_it_ends_and_a_build_is_superseded(
-    asking: Requests, pauses: Pauses, db: Database, request_: Request
-) -> None:
+def test_two_deletes_both_see_the_end_and_supersede_a_build(asking, pauses, db, request_) -> None:
     uuid = request_.instance.uuid
     deletes: list[Request] = []
     pauses.happenings = [lambda: deletes.append(asking.ask("delete", "web"))]
@@ -365,9 +344,7 @@ def test_two_who_delete_both_see_how_it_ends_and_a_build_is_superseded(
     assert [(one.instance.vm_state, one.error) for one in outcomes] == [("deleted", None)] * 2
 
 
-def test_what_is_too_late_is_named_and_still_holds(
-    asking: Requests, pauses: Pauses, db: Database
-) -> None:
+def test_what_is_too_late_is_named_and_still_holds(asking, pauses, db) -> None:
     first, second = asking.create(wanted(), least=2)
     pauses.happenings = [lambda: finish(db, first), lambda: None, lambda: None]
     with pytest.raises(errors.RequestTimeout) as late:
@@ -386,12 +363,14 @@ def test_a_service_that_is_down_is_known(asking: Requests, db: Database) -> None
     assert asking.down([]) == []
 
 
-def test_a_port_that_another_instance_has_is_refused_and_nothing_written(
-    asking: Requests, db: Database
-) -> None:
+def test_a_port_of_another_instance_is_refused(asking: Requests, db: Database) -> None:
     port = (virt.Vif("a"),)
     (first,) = asking.create(wanted(ports=port))
     with pytest.raises(errors.InvalidRequest, match=f"{first.instance.uuid} has the port a"):
         asking.create(wanted(ports=port))
     assert [one.uuid for one in db.instances.list()] == [first.instance.uuid]
     assert len(claimed(db)) == 1
+    # Also if there is no node: it is not to be waited for.
+    db.services.update("one", forced_down=True)
+    with pytest.raises(errors.InvalidRequest, match="has the port a"):
+        asking.create(wanted(ports=port))

@@ -27,7 +27,7 @@ def server(fake_ironic_server: FakeIronicServer) -> FakeIronicServer:
 
 @pytest.fixture
 def service(database_url: str, server: FakeIronicServer, tmp_path: Path) -> ComputeProcess:
-    """A service; of its database a test says with ``db`` that there are tables in it."""
+    """A service; a test that uses ``db``, too, gives it a database with tables."""
     return ComputeProcess(tmp_path, "compute1", database_url, server.url)
 
 
@@ -71,7 +71,7 @@ def test_help_and_version_are_given() -> None:
     assert version.stdout.startswith("ironic-virt-compute ")
 
 
-def test_the_file_that_the_environment_names_is_read_unless_another_one_is(
+def test_the_environments_file_is_read_unless_another_is_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     named, other = tmp_path / "named.conf", tmp_path / "other.conf"
@@ -117,7 +117,7 @@ def test_a_wrong_command_line_is_refused() -> None:
             "Ironic: ",
         ),
         ({"ironic": {"conductor_group": "g", "peer_list": "other"}}, 2, "peer_list"),
-        ({"ironic": {"shard_keyy": "a"}}, 2, "is shard_key meant?"),
+        ({"ironic": {"shard_keyy": "a"}}, 2, "did you mean shard_key?"),
         ({"DEFAULT": {"log_file": "/nonexistent/log"}}, 2, "/nonexistent"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
@@ -139,9 +139,9 @@ def test_what_has_no_effect_is_said_in_the_log(
     lines = [line for line in log.read_text().splitlines() if " WARNING " in line]
     assert len(lines) == 2
     assert "[ironic] deploy_timeot" in lines[0]
-    assert "deploy_timeout meant?" in lines[0]
+    assert "did you mean deploy_timeout?" in lines[0]
     assert "[DEFAULT] hsot" in lines[1]
-    assert "is host meant?" in lines[1]
+    assert "did you mean host?" in lines[1]
 
 
 def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
 def test_tables_of_another_version_are_refused_with_what_to_do(
     db: Database, service: ComputeProcess, tmp_path: Path
 ) -> None:
-    with db._transactions.engine.begin() as connection:
+    with db.engine.begin() as connection:
         connection.execute(sa.text("UPDATE schema_version SET version = 9"))
     assert "upgrade this package" in refused(service, 1)
     # With a log file the reason is on standard error as well.

@@ -27,7 +27,7 @@ from tests.functional.compute.processes import (
 )
 
 HOSTS = ("compute1", "compute2", "compute3")
-# A field of a node by which services are told apart, and the option of a service.
+# A field of a node that assigns it to a service, and the service's option for it.
 FIELDS = {"shard": "shard_key", "conductor_group": "conductor_group"}
 GROUPS = ("one", "two", "three")
 INSTANCES = depth.choose(24, 60)
@@ -79,7 +79,7 @@ def services(compute: Compute, field: str) -> list[ComputeProcess]:
 
 
 def create(db: Database, conf: cfg.ConfigOpts) -> str:
-    """Want an instance on whatever node the scheduler finds.
+    """Request an instance on any node that the scheduler finds.
 
     :returns: its uuid.
     """

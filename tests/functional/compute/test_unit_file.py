@@ -77,7 +77,7 @@ def test_one_that_dies_is_started_again_and_a_wrong_file_is_not(
 
 @pytest.fixture
 def told(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
-    """What systemd is told."""
+    """The socket that gets the messages to systemd."""
     path = tmp_path / "notify"
     monkeypatch.setenv("NOTIFY_SOCKET", str(path))
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:

@@ -22,8 +22,9 @@ import pytest
 from ironic_virt import exceptions, virt
 from ironic_virt.testing.fake_ironic import Durations, FakeIronic, FakeIronicServer
 from tests import depth, log_watch
+from tests.compute_service import IMAGE
 from tests.config_drives import sent_drives
-from tests.functional.driver.conftest import IMAGE, Records, Service
+from tests.functional.driver.conftest import Service
 
 ADMIN_PASSWORD = log_watch.secret("admin-password")
 FILE = log_watch.secret("file").encode()
@@ -85,16 +86,13 @@ def form(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def service(
-    tmp_path: Path, ironic: FakeIronicServer, records: Records, form: str
-) -> Iterator[Service]:
-    """A service that has one."""
+def service(tmp_path: Path, ironic: FakeIronicServer, form: str) -> Iterator[Service]:
     config = tmp_path / "secretive.conf"
     lines = ["[DEFAULT]", "host = compute1", "debug = true", "[ironic]"]
     lines += ["auth_type = admin_token", f"token = {TOKEN}", f"endpoint = {ironic.url}"]
     lines += [f"endpoint_override = {ironic.url}", "api_retry_interval = 1", "api_max_retries = 2"]
     config.write_text("\n".join(lines) + "\n")
-    running = SecretiveService("compute1", config, records)
+    running = SecretiveService(config)
     running.form = form
     yield running
     running.driver.cleanup_host()
@@ -149,9 +147,7 @@ def contents(drive: Any) -> str:
     return str(drive)
 
 
-def test_a_life_takes_every_secret_to_ironic(
-    service: Service, ironic: FakeIronicServer, node: str, watched_logs: Path, form: str
-) -> None:
+def test_a_life_takes_every_secret_to_ironic(service, ironic, node, watched_logs, form) -> None:
     for step in steps(service, service.instance_on(node)):
         step()
     sent = taken(ironic)
@@ -186,9 +182,7 @@ MATTER = [*(("json", fault) for fault in FAULTS), ("iso", "refused")]
     depth.choose(MATTER, list(itertools.product(("json", "iso"), FAULTS))),
     indirect=["form"],
 )
-def test_whatever_fails_is_told_of(
-    service: Service, ironic: FakeIronicServer, node: str, fault: str
-) -> None:
+def test_whatever_fails_is_told_of(service, ironic, node, fault) -> None:
     instance = service.instance_on(node)
     failed = struck = 0
     for step in steps(service, instance):

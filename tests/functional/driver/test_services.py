@@ -14,7 +14,6 @@ from ironic_virt import exceptions, virt
 from ironic_virt.driver import IronicDriver
 from ironic_virt.testing.fake_ironic import FakeIronicServer
 from ironic_virt.testing.fake_ironic.journal import Entry
-from tests.clock import StoppableClock
 from tests.functional.compute.processes import wait_for
 from tests.functional.driver.conftest import Service
 
@@ -27,9 +26,7 @@ def test_the_option_and_the_entry_point_bring_our_driver(start_service: Start) -
     assert isinstance(start_service().driver, IronicDriver)
 
 
-def test_many_instances_at_once_come_and_go(
-    server: FakeIronicServer, start_service: Start
-) -> None:
+def test_many_instances_at_once_come_and_go(server, start_service) -> None:
     service = start_service()
     nodes = server.fake.add_nodes(AT_ONCE, ports=1)
     before = [strip(node) for node in server.fake.nodes()]
@@ -45,15 +42,13 @@ def test_many_instances_at_once_come_and_go(
     assert [strip(node) for node in server.fake.nodes()] == before
 
 
-def test_they_wait_on_few_requests(
-    server: FakeIronicServer, ironic_clock: StoppableClock, start_service: Start
-) -> None:
+def test_they_wait_on_few_requests(server, ironic_clock, start_service) -> None:
     service = start_service()
     nodes = server.fake.add_nodes(AT_ONCE, ports=1)
     ironic_clock.stop()
 
     def while_all_wait() -> list[Entry]:
-        """The requests since all of the nodes were told to deploy, once there were some looks."""
+        """The requests since the last deploy request, once there were some looks."""
         entries = list(server.fake.requests)
         told = [at for at, entry in enumerate(entries) if entry.path.endswith("/provision")]
         since = entries[told[-1] + 1 :] if len(told) == AT_ONCE else []
@@ -71,9 +66,7 @@ def test_they_wait_on_few_requests(
     assert len(since) <= 2 * LOOKS
 
 
-def test_two_services_that_want_the_same_nodes_never_share_one(
-    server: FakeIronicServer, start_service: Start
-) -> None:
+def test_two_services_that_want_the_same_nodes_never_share_one(server, start_service) -> None:
     services = [start_service("compute1"), start_service("compute2")]
     nodes = server.fake.add_nodes(10, ports=1)
     wanted = [service.instance_on(node) for node in nodes for service in services]
@@ -96,9 +89,7 @@ def test_two_services_that_want_the_same_nodes_never_share_one(
     assert {node["provision_state"] for node in server.fake.nodes()} == {"active"}
 
 
-def test_no_changing_request_reaches_a_node_outside_the_shard(
-    server: FakeIronicServer, start_service: Start
-) -> None:
+def test_no_changing_request_reaches_a_node_outside_the_shard(server, start_service) -> None:
     ours = server.fake.add_nodes(3, ports=1, shard="a")
     theirs = server.fake.add_nodes(3, ports=1, shard="b")
     service = start_service(shard_key="a")
@@ -120,9 +111,7 @@ def test_no_changing_request_reaches_a_node_outside_the_shard(
     assert all("shard=a" in entry.query or "instance_uuid=" in entry.query for entry in listed)
 
 
-def test_an_ironic_that_goes_away_for_a_while_costs_nothing_but_time(
-    server: FakeIronicServer, start_service: Start
-) -> None:
+def test_an_outage_of_ironic_costs_only_time(server, start_service) -> None:
     service = start_service()
     (node,) = server.fake.add_nodes(1, ports=1)
     instance = service.instance_on(node)
@@ -140,9 +129,7 @@ def test_an_ironic_that_goes_away_for_a_while_costs_nothing_but_time(
     assert len(taken) == 1
 
 
-def test_a_service_without_its_filter_does_not_start(
-    server: FakeIronicServer, start_service: Start
-) -> None:
+def test_a_service_without_its_filter_does_not_start(server, start_service) -> None:
     server.fake.add_nodes(1)
     with pytest.raises(exceptions.InvalidConfiguration, match="shard_key"):
         start_service(shard_key='"a b"')

@@ -122,7 +122,7 @@ api_retry_interval = 1
         return self._shell(f"set -euo pipefail\n{command}")
 
     def read(self, command: str) -> Any:
-        """What a command of ours finds, as JSON."""
+        """What one of our commands finds, as JSON."""
         return json.loads(self.run(f"{command} -f json"))
 
     def owners(self) -> dict[str, str]:
@@ -138,7 +138,7 @@ api_retry_interval = 1
         self.run("systemctl start " + " ".join(f"ironic-virt-compute@{name}" for name in names))
 
     def create(self, names: Sequence[str]) -> None:
-        """Have instances, active, of a flavor of their own."""
+        """Create active instances with a new flavor."""
         self.run("ironic-virt flavor create --property resources:CUSTOM_GOLD=1 gold")
         for name in names:
             self.run(
@@ -151,11 +151,7 @@ api_retry_interval = 1
         return int((self._bin / f"{name}.pid").read_text())
 
     def hang(self, pid: int) -> None:
-        """Stop a process, but not within a change of the records.
-
-        It would keep the file locked, as it would no server's database that drops the
-        sessions of clients that are silent.
-        """
+        """Stop a process, but not in a change of the records: SQLite's file would stay locked."""
 
         def hangs() -> bool:
             os.kill(pid, signal.SIGSTOP)
@@ -175,7 +171,7 @@ api_retry_interval = 1
         wait_for("a moment without a change of the records", hangs)
 
     def close(self) -> None:
-        """End whatever runs."""
+        """End all processes."""
         for path in self._bin.glob("*.pid"):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(int(path.read_text()), signal.SIGKILL)

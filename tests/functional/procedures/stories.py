@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Each procedure as a story: what there is before, the page, what there is after.
+"""Each procedure as a story: the state before, the page, the state after.
 
-The same stories are told on the fake and on a real Ironic.
+The same stories run on the fake and on a real Ironic.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def wait_for_nodes(site: Site, nodes: list[str]) -> None:
 
 
 def instances_answer(site: Site, names: list[str], hosts: set[str]) -> None:
-    """See that instances belong to services of these, and do what they are told."""
+    """Check that the instances belong to these hosts and obey requests."""
     rows = site.read("ironic-virt server list --long")
     assert {row["Name"] for row in rows} == set(names)
     assert {row["Host"] for row in rows} <= hosts

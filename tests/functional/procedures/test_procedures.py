@@ -14,7 +14,7 @@ from ironic_virt.testing.fake_ironic import FakeIronicServer
 from tests.functional.procedures import pages, stories
 from tests.functional.procedures.site import Site
 
-# Some thirty commands, each a process of its own, on a host that may be busy.
+# Some thirty commands, each its own process, on a host that may be busy.
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
 
@@ -31,9 +31,7 @@ def site(tmp_path: Path, ironic: FakeIronicServer) -> Iterator[Site]:
 
 
 @pytest.mark.parametrize("story", stories.STORIES, ids=lambda story: story.__name__)
-def test_a_page_does_what_it_promises(
-    story: stories.Story, site: Site, ironic: FakeIronicServer
-) -> None:
+def test_a_page_does_what_it_promises(story, site, ironic) -> None:
     def make_node(name: str, *, shard: str | None = None, manageable: bool = False) -> str:
         state = {"provision_state": "manageable"} if manageable else {}
         return ironic.fake.add_node(name=name, shard=shard, resource_class="gold", **state)

@@ -42,7 +42,7 @@ class ScriptedIronic:
         return taken
 
     def within(self, timeout: float) -> ScriptedIronic:
-        """The same, for a request that may take so many seconds."""
+        """Return a copy whose requests may take this many seconds."""
         twin = copy.copy(self)
         twin.timeout = timeout
         return twin

@@ -49,8 +49,8 @@ class ScriptedChannel:
     """Gives one scripted reply for each request.
 
     :param script: answers, or errors to raise, in order.
-    :param versions: what the server speaks, told whoever asks, outside of the
-        script; ``None``: the script answers that too.
+    :param versions: the server's versions, which it answers outside of the
+        script; ``None``: the script answers that, too.
     """
 
     def __init__(
@@ -191,7 +191,7 @@ def node_json(uuid: str = NODE, **fields: Any) -> dict[str, Any]:
 
 
 def whole_json(uuid: str = NODE, **fields: Any) -> dict[str, Any]:
-    """The same with all that is shown of a node that is asked for by itself."""
+    """Return a node as JSON, with all fields of a GET of a single node."""
     texts = ("maintenance_reason", "reservation", "provision_updated_at", "shard", "owner")
     texts += ("lessee", "protected_reason", "deploy_interface", "storage_interface")
     flags = ("console_enabled", "retired", "protected", "disable_power_off")

@@ -62,7 +62,7 @@ def exists() -> Answer:
     return fault(409, f"An allocation with UUID {INSTANCE} already exists.")
 
 
-def test_it_is_asked_for_under_the_instances_uuid_and_among_candidates() -> None:
+def test_it_has_the_instances_uuid_and_its_candidates() -> None:
     channel = ScriptedChannel(answer(201, allocation()))
     made = create(client_of(channel))
     assert (made.uuid, made.state, made.node_uuid) == (INSTANCE, "allocating", None)

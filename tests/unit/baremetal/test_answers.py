@@ -98,21 +98,19 @@ SCOPE = "baremetal:node:get requires a scope of ['system'], request was made wit
         ("PUT", answer(503, b"<html>no server</html>"), exceptions.IronicUnavailable, True),
     ],
 )
-def test_what_ironic_says_with_500_or_503_decides(
-    method: str, reply: answers.Answer, kind: type[exceptions.IronicError], may_be_done: bool
-) -> None:
+def test_what_ironic_says_with_500_or_503_decides(method, reply, kind, may_be_done) -> None:
     error = error_of(reply, method=method)
     assert type(error) is kind
     assert answers.may_have_been_applied(error) is may_be_done
 
 
-def test_a_request_without_an_answer_may_have_been_applied_and_is_worth_another_try() -> None:
+def test_a_request_without_an_answer_may_be_applied_and_retried() -> None:
     assert answers.is_transient(scripted.lost())
     assert answers.may_have_been_applied(scripted.lost())
 
 
 @pytest.mark.parametrize("as_text", [True, False], ids=["JSON in a text", "an object"])
-def test_an_error_keeps_what_the_server_said_and_what_it_was_about(as_text: bool) -> None:
+def test_an_error_keeps_the_servers_words_and_its_subject(as_text: bool) -> None:
     error = error_of(fault(400, "The image is too large.", as_text=as_text))
     assert error.message == "The image is too large."
     assert error.node == NODE
@@ -124,7 +122,7 @@ def test_an_error_keeps_what_the_server_said_and_what_it_was_about(as_text: bool
     )
 
 
-def test_the_text_names_the_node_once_also_if_it_becomes_known_later() -> None:
+def test_the_text_names_the_node_once_even_if_known_later() -> None:
     assert str(error_of(fault(400, f"Node {NODE} is odd."))).count(f"node {NODE}") == 0
     error = exceptions.IronicUnreachable("Connection refused", method="GET", path="/nodes")
     assert str(error) == "Ironic: GET /nodes: Connection refused"
@@ -196,9 +194,7 @@ def test_a_message_is_cut_to_a_readable_length(body: object) -> None:
         ("", None),
     ],
 )
-def test_when_to_ask_again_is_read_as_seconds_or_as_a_date(
-    said: str, seconds: float | None
-) -> None:
+def test_when_to_ask_again_is_read_as_seconds_or_as_a_date(said, seconds) -> None:
     assert answers.retry_after(answer(503, Retry_After=said), 40.0) == seconds
 
 
@@ -243,13 +239,13 @@ class Shown(msgspec.Struct):
     ],
 )
 def test_what_python_writes_and_no_parser_takes_becomes_a_text(body: bytes, shown: Shown) -> None:
-    assert answers.reader(Shown, "shown")(answer(200, body)) == shown
+    assert answers.make_reader(Shown, "shown")(answer(200, body)) == shown
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[" * 3000, b'{"b": NaN}', b'{"a": [NaN]}'])
 def test_what_can_not_be_read_at_all_is_said(body: bytes) -> None:
     with pytest.raises(exceptions.UnexpectedAnswer, match=r"^Ironic: the answer is not a show: "):
-        answers.reader(Shown, "a show")(answer(200, body))
+        answers.make_reader(Shown, "a show")(answer(200, body))
 
 
 # -- conflicts ------------------------------------------------------------------
@@ -262,9 +258,7 @@ def test_what_can_not_be_read_at_all_is_said(body: bytes) -> None:
         *((message, exceptions.Conflict) for message in OTHER_CONFLICTS),
     ],
 )
-def test_of_conflicts_only_a_lock_passes_by_itself(
-    message: str, kind: type[exceptions.IronicError]
-) -> None:
+def test_of_conflicts_only_a_lock_passes_by_itself(message, kind) -> None:
     error = error_of(fault(409, message))
     assert type(error) is kind
     assert answers.is_transient(error) == (kind is exceptions.NodeLocked)
@@ -274,7 +268,7 @@ def test_of_conflicts_only_a_lock_passes_by_itself(
 
 
 @pytest.mark.parametrize("path", ["", "/vifs", "/validate", "/states/provision"])
-def test_a_node_is_gone_when_ironic_says_so_to_any_request_about_it(path: str) -> None:
+def test_a_node_is_gone_when_ironic_says_so_to_any_request(path: str) -> None:
     error = error_of(scripted.no_such_node(), path=f"/nodes/{NODE}{path}")
     assert type(error) is exceptions.NodeNotFound
     assert error.node == NODE

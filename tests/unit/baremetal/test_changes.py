@@ -126,7 +126,7 @@ def test_ports_are_those_of_all_pages(kind: str) -> None:
 @pytest.mark.parametrize(
     "ask", [lambda client: client.validate_node(NODE), lambda client: client.consoles.get(NODE)]
 )
-def test_what_a_conductor_fails_to_work_out_is_asked_for_twice_at_most(ask: Any) -> None:
+def test_a_result_that_a_conductor_fails_at_is_asked_for_twice(ask: Any) -> None:
     """Ironic answers 500 also if the hardware can't be asked, each time after a minute."""
     channel = ScriptedChannel(*[fault(500, "for good")] * 3)
     with pytest.raises(exceptions.IronicError, match="for good"):
@@ -176,7 +176,7 @@ def test_no_request_s_contents_are_logged(caplog: pytest.LogCaptureFixture) -> N
     assert secret not in caplog.text
 
 
-def test_a_guard_is_around_each_request_and_told_whether_it_is_a_change() -> None:
+def test_a_guard_is_around_each_request_and_knows_changes() -> None:
     allowed = [True, False]
 
     @contextlib.contextmanager

@@ -53,9 +53,7 @@ def waiter() -> Waiter:
     ("error", "down"),
     [(DOWN, True), (BUSY, True), (REFUSED, True), (FORBIDDEN, False), (BROKEN, False)],
 )
-def test_three_failures_in_a_row_of_what_any_request_meets_mean_down(
-    bench: Bench, error: Exception, down: bool
-) -> None:
+def test_three_general_failures_in_a_row_mean_down(bench, error, down) -> None:
     bench.breaker.answered()
     told = [bench.fail(error) for _ in range(4)]
     assert told == [False, False, down, False], "and polls are held off once, for a while"
@@ -67,7 +65,7 @@ def test_three_failures_in_a_row_of_what_any_request_meets_mean_down(
     assert bench.fail(error) is False, "an answer begins the row anew"
 
 
-def test_while_it_is_down_each_failure_holds_polls_off_for_longer(bench: Bench) -> None:
+def test_while_down_each_failure_holds_polls_off_for_longer(bench: Bench) -> None:
     pauses = []
     for _ in range(3):
         bench.fail(DOWN)
@@ -89,9 +87,7 @@ def test_while_it_is_down_each_failure_holds_polls_off_for_longer(bench: Bench) 
         (0.0, 0.0, True),
     ],
 )
-def test_a_poll_that_hangs_soon_after_an_answer_says_nothing_of_others(
-    bench: Bench, took: float, after: float, counts: bool
-) -> None:
+def test_a_poll_that_hangs_soon_after_an_answer_is_not_counted(bench, took, after, counts) -> None:
     for _ in range(3):
         # As if all had been sent at the same time.
         began = bench.clock.now
@@ -112,7 +108,7 @@ def test_a_poll_that_began_before_the_last_answer_says_nothing(bench: Bench) -> 
     assert not bench.breaker.lasts
 
 
-def test_one_failure_among_answers_is_repeated_as_soon_as_a_first_poll(bench: Bench) -> None:
+def test_one_failure_among_answers_is_repeated_like_a_first_poll(bench: Bench) -> None:
     same = PollIntervals(INTERVAL, random.Random(0))
     bench.breaker.answered()
     request = PollRequest(node="a", began=bench.clock.now, timeout=2)
@@ -138,7 +134,7 @@ def test_waits_end_when_ironic_has_refused_for_a_minute(bench: Bench) -> None:
     assert bench.breaker.given_up([one], [one, other], FORBIDDEN) == [], "not refused any more"
 
 
-def test_all_waits_end_when_ironic_has_refused_everything_for_a_minute(bench: Bench) -> None:
+def test_all_waits_end_after_a_minute_of_refusals(bench: Bench) -> None:
     one, other = waiter(), waiter()
     for _ in range(3):
         bench.fail(REFUSED, one)

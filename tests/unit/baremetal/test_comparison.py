@@ -24,9 +24,7 @@ from ironic_virt.baremetal.node_lists import Page, Stamp
         (99.9 - comparison.OVERLAP, 100.0, True),
     ],
 )
-def test_a_page_reaches_back_over_the_overlap(
-    oldest: float | None, since: float | None, expected: bool
-) -> None:
+def test_a_page_reaches_back_over_the_overlap(oldest, since, expected) -> None:
     assert comparison.reaches_back(oldest, since) is expected
 
 
@@ -34,9 +32,7 @@ def test_a_page_reaches_back_over_the_overlap(
     ("size", "position", "expected"),
     [(20, 0, 20), (40, 40, 100), (100, 10, 75), (101, 0, 75), (1000, 0, 750), (900, 800, 1000)],
 )
-def test_the_next_page_holds_twice_what_changed_and_shrinks_by_a_quarter(
-    size: int, position: int, expected: int
-) -> None:
+def test_the_next_page_holds_twice_the_changes(size: int, position: int, expected: int) -> None:
     assert comparison.next_page_size(size, position) == expected
 
 
@@ -56,7 +52,7 @@ def test_the_last_difference_is_found_wherever_it_is(position: int) -> None:
     assert comparison.last_difference(read, known) == position
 
 
-def test_pages_grow_to_the_largest_and_are_then_read_one_behind_the_other() -> None:
+def test_pages_grow_to_the_largest_and_then_follow_each_other() -> None:
     asked: list[tuple[int, str | None]] = []
     nodes = [Node(uuid=f"n{number}") for number in range(2100)]
 
@@ -82,5 +78,5 @@ def test_pages_grow_to_the_largest_and_are_then_read_one_behind_the_other() -> N
 
 @pytest.mark.parametrize("oldest", [None, Stamp("b", None)])
 def test_where_no_node_was_ever_updated_there_is_no_newest(oldest: Stamp | None) -> None:
-    lists = mock.Mock(oldest_update=lambda where: oldest)
+    lists = mock.Mock(first_update=lambda where, direction: oldest)
     assert recent_updates.checked(lists, NodeFilter(), Stamp("a", None)) is None

@@ -10,13 +10,14 @@ import logging
 import pathlib
 import re
 import threading
+import traceback
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import requests
 import urllib3
-from keystoneauth1 import loading
+from keystoneauth1 import adapter, loading
 from oslo_config import cfg
 from requests_mock import ANY, Mocker
 
@@ -41,7 +42,7 @@ PASSWORD = (
     "project_name = service\nuser_domain_name = Default\nproject_domain_name = Default"
 )
 
-# Those by which Ironic is asked for its version first.
+# The auth types with which the client asks Ironic for its versions first.
 DISCOVERS = {
     "none": f"auth_type = none\nendpoint_override = {IRONIC}",
     "basic": f"{BASIC}\nendpoint_override = {IRONIC}",
@@ -133,6 +134,26 @@ def serve_keystone(http: Mocker, token: dict[str, Any]) -> None:
     )
 
 
+def test_a_read_makes_few_calls_down_to_keystoneauth(http, client, monkeypatch) -> None:
+    package, depths = str(pathlib.Path(conf.__file__).parents[1]), []
+    send = adapter.Adapter.request
+
+    def request(*args: Any, **kwargs: Any) -> Any:
+        files = [frame.filename for frame in traceback.extract_stack()]
+        depths.append(sum(file.startswith(package) for file in files))
+        return send(*args, **kwargs)
+
+    monkeypatch.setattr(adapter.Adapter, "request", request)
+    http.get(f"{IRONIC}/v1", json={"version": versions()["default_version"]})
+    http.get(f"{IRONIC}/v1/nodes/n1", status_code=404)
+    ironic = client(NONE)
+    assert str(ironic.versions.maximum) == "1.115"
+    depths.clear()
+    with pytest.raises(exceptions.NotFound):
+        ironic.get_node("n1")
+    assert depths == [7]
+
+
 # -- where to, and with what --------------------------------------------------------
 
 
@@ -143,9 +164,7 @@ def serve_keystone(http: Mocker, token: dict[str, Any]) -> None:
     + [f"endpoint = {IRONIC}"],
 )
 @pytest.mark.parametrize("shown", [True, False])
-def test_a_path_is_below_v1_however_the_endpoint_is_written(
-    connect: Connect, http: Mocker, option: str, shown: bool
-) -> None:
+def test_a_path_is_below_v1_however_the_endpoint_is_written(connect, http, option, shown) -> None:
     root = f"{IRONIC}/baremetal" if option.endswith("baremetal") else IRONIC
     http.get(ANY, json={})
     if shown:
@@ -158,10 +177,8 @@ def test_a_path_is_below_v1_however_the_endpoint_is_written(
 
 
 @pytest.mark.parametrize("lines", DISCOVERS.values(), ids=DISCOVERS)
-def test_ironic_is_discovered_once_and_without_credentials(
-    connect: Connect, http: Mocker, lines: str
-) -> None:
-    # Ironic is asked at the host that was named, whatever it calls itself.
+def test_ironic_is_discovered_once_and_without_credentials(connect, http, lines) -> None:
+    # Requests go to the configured host, even if Ironic shows another URL.
     http.get(IRONIC, json=versions("https://public.invalid/baremetal"))
     channel = connect(lines)
     assert http.request_history == [], "nobody has asked yet"
@@ -173,9 +190,7 @@ def test_ironic_is_discovered_once_and_without_credentials(
 
 
 @pytest.mark.parametrize("lines", DISCOVERS.values(), ids=DISCOVERS)
-def test_ironic_is_asked_at_the_path_that_it_shows(
-    connect: Connect, http: Mocker, lines: str
-) -> None:
+def test_ironic_is_asked_at_the_path_that_it_shows(connect, http, lines) -> None:
     http.get(IRONIC, json=versions(f"{IRONIC}/baremetal"))
     http.get(f"{IRONIC}/baremetal/v1/nodes", json={})
     connect(lines).send("GET", "/nodes")
@@ -185,9 +200,7 @@ def test_ironic_is_asked_at_the_path_that_it_shows(
 @pytest.mark.parametrize(
     "lines", [NONE, PASSWORD, f"{PASSWORD}\nendpoint_override = {IRONIC}/v1/"]
 )
-def test_an_endpoint_that_names_its_version_is_not_discovered(
-    connect: Connect, http: Mocker, lines: str
-) -> None:
+def test_an_endpoint_that_names_its_version_is_not_discovered(connect, http, lines) -> None:
     serve_keystone(http, catalog("internal", url=f"{IRONIC}/v1"))
     connect(lines).send("GET", "/nodes")
     assert sent_to_ironic(http) == [f"{IRONIC}/v1/nodes"]
@@ -212,9 +225,7 @@ def test_an_endpoint_that_names_its_version_is_not_discovered(
     ],
     ids=lambda answer: str(answer)[:40],
 )
-def test_an_ironic_that_shows_no_versions_is_asked_below_v1(
-    connect: Connect, http: Mocker, lines: str, answer: dict[str, Any]
-) -> None:
+def test_an_ironic_that_shows_no_versions_is_asked_below_v1(connect, http, lines, answer) -> None:
     http.get(IRONIC, **answer)
     assert connect(lines).send("GET", "/nodes").status == 200
     assert not [url for url in sent_to_ironic(http) if "elsewhere" in url]
@@ -232,9 +243,7 @@ def test_an_ironic_that_shows_no_versions_is_asked_below_v1(
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_an_ironic_that_is_away_while_it_is_discovered_is_unreachable(
-    connect: Connect, http: Mocker, lines: str, broken: Exception, said: str
-) -> None:
+def test_an_ironic_away_during_discovery_is_unreachable(connect, http, lines, broken, said):
     http.get(IRONIC, exc=broken)
     channel = connect(lines)
     with pytest.raises(exceptions.IronicUnreachable, match=said) as caught:
@@ -249,9 +258,7 @@ def test_an_ironic_that_is_away_while_it_is_discovered_is_unreachable(
 
 @pytest.mark.parametrize("lines", DISCOVERS.values(), ids=DISCOVERS)
 @pytest.mark.parametrize("status", [429, 502, 503, 504])
-def test_an_answer_that_may_pass_is_that_of_the_request(
-    connect: Connect, http: Mocker, lines: str, status: int
-) -> None:
+def test_an_answer_that_may_pass_is_that_of_the_request(connect, http, lines, status) -> None:
     http.get(IRONIC, status_code=status, headers={"Retry-After": "7"}, text="not now")
     answer = connect(lines).send("GET", "/nodes")
     assert (answer.status, answer.headers["retry-after"], answer.body) == (status, "7", b"not now")
@@ -268,9 +275,7 @@ def test_an_answer_that_may_pass_is_that_of_the_request(
         ("status_code_retries = 0\nretriable_status_codes = 503", [429, 503], 2),
     ],
 )
-def test_requests_are_retried_as_often_as_the_options_say(
-    client: MakeClient, http: Mocker, lines: str, statuses: list[int | None], tried: int
-) -> None:
+def test_requests_are_retried_as_often_as_the_options_say(client, http, lines, statuses, tried):
     quick = "connect_retry_delay = 0\nstatus_code_retry_delay = 0\napi_retry_interval = 0"
     http.get(f"{IRONIC}/v1", json={"version": {"min_version": "1.1", "version": "1.115"}})
     answers: list[dict[str, Any]] = [
@@ -293,7 +298,7 @@ def test_requests_are_retried_as_often_as_the_options_say(
 
 @pytest.mark.parametrize("lines", DISCOVERS.values(), ids=DISCOVERS)
 def test_credentials_that_a_discovery_needs_are_not_logged(
-    connect: Connect, http: Mocker, everything_logged: io.StringIO, lines: str
+    connect, http, everything_logged, lines
 ) -> None:
     http.get(IRONIC, [{"status_code": 401}, {"json": versions()}])
     assert connect(lines).send("GET", "/nodes").status == 200
@@ -302,9 +307,7 @@ def test_credentials_that_a_discovery_needs_are_not_logged(
     assert BASIC_SECRET not in everything_logged.getvalue()
 
 
-def test_a_password_in_the_url_is_not_logged(
-    connect: Connect, http: Mocker, everything_logged: io.StringIO
-) -> None:
+def test_a_password_in_the_url_is_not_logged(connect, http, everything_logged) -> None:
     password = "hunter2"
     url = IRONIC.replace("//", f"//admin:{password}@")
     http.get(ANY, json={})
@@ -315,9 +318,7 @@ def test_a_password_in_the_url_is_not_logged(
     assert not [line for line in logged if password in line]
 
 
-def test_an_interface_that_is_none_is_an_error_at_once(
-    connect: Connect, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interface_that_is_none_is_an_error_at_once(connect, monkeypatch) -> None:
     lines = f"{PASSWORD}\nvalid_interfaces = secret"
     with pytest.raises(exceptions.InvalidConfiguration, match=r"\] valid_interfaces: 'secret'"):
         connect(lines)
@@ -337,9 +338,7 @@ def test_a_connection_starts_no_thread(connect: Connect, http: Mocker) -> None:
 
 
 @pytest.mark.parametrize("status", [200, 400, 401, 404, 409, 500, 503])
-def test_an_answer_is_handed_over_whatever_its_status(
-    connect: Connect, http: Mocker, status: int
-) -> None:
+def test_an_answer_is_handed_over_whatever_its_status(connect, http, status) -> None:
     body = b'{"nodes": []}'
     http.get(f"{IRONIC}/v1/nodes", status_code=status, content=body, headers={"X-Some": "thing"})
     answer = connect().send("GET", "/nodes")
@@ -384,9 +383,14 @@ def test_url_and_token_come_from_keystone_once(connect: Connect, http: Mocker) -
     to_ironic = [request for request in http.request_history if request.url == nodes]
     assert [request.headers["X-Auth-Token"] for request in to_ironic] == [f"token {SECRET}"] * 2
     assert tokens(http) == 1
-    http.get(nodes, [{"status_code": 401}, {"json": {}}])
+    renewed = {"X-Subject-Token": "renewed"}
+    http.post(f"{KEYSTONE}/auth/tokens", json=catalog("internal"), headers=renewed)
+    http.get(nodes, [{"status_code": 401}, {"json": {}}, {"status_code": 401}])
     assert channel.send("GET", "/nodes").status == 200
     assert tokens(http) == 2, "one that has expired is renewed"
+    assert http.last_request.headers["X-Auth-Token"] == "renewed"
+    assert channel.send("GET", "/nodes").status == 401, "once for each request"
+    assert tokens(http) == 3
 
 
 @pytest.mark.parametrize(
@@ -394,9 +398,7 @@ def test_url_and_token_come_from_keystone_once(connect: Connect, http: Mocker) -
     [catalog(), catalog("admin"), catalog("internal", service_type="compute")],
     ids=["no endpoint", "another interface", "another service"],
 )
-def test_a_catalog_without_ironic_is_an_error_that_names_the_options(
-    connect: Connect, http: Mocker, token: dict[str, Any]
-) -> None:
+def test_a_catalog_without_ironic_names_the_options(connect, http, token) -> None:
     serve_keystone(http, token)
     channel = connect(PASSWORD)
     with pytest.raises(exceptions.IronicUnreachable, match="endpoint_override"):
@@ -451,9 +453,7 @@ def test_no_answer_is_one_kind_of_error(connect: Connect, http: Mocker, broken: 
     ("lines", "whose"),
     [*((lines, IRONIC) for lines in (NONE, *DISCOVERS.values())), (PASSWORD, KEYSTONE)],
 )
-def test_a_certificate_that_is_not_trusted_is_a_wrong_option_at_once(
-    connect: Connect, http: Mocker, lines: str, whose: str, told: str
-) -> None:
+def test_an_untrusted_certificate_is_a_wrong_option_at_once(connect, http, lines, whose, told):
     at = re.compile(f"{re.escape(whose)}.*")
     http.register_uri(ANY, at, exc=requests.exceptions.SSLError(told))
     with pytest.raises(exceptions.CertificateNotTrusted, match="cafile") as caught:
@@ -524,9 +524,7 @@ def test_the_endpoint_is_looked_up_again_after_it_failed(connect: Connect, http:
     assert channel.send("GET", "/nodes").status == 200
 
 
-def test_a_keystone_that_hangs_holds_up_no_request_while_the_token_is_good(
-    connect: Connect, http: Mocker
-) -> None:
+def test_a_hanging_keystone_holds_up_nothing_with_a_good_token(connect, http) -> None:
     now, over = 1000.0, threading.Event()
     made = connect(PASSWORD)
     channel = KeystoneChannel(made._adapter, 5.0, endpoint=Endpoint(made._adapter, lambda: now))
@@ -556,9 +554,7 @@ def test_a_keystone_that_hangs_holds_up_no_request_while_the_token_is_good(
     assert channel.send("GET", "/nodes").status == 200
 
 
-def test_what_a_look_at_the_catalogue_has_found_costs_a_request_nothing(
-    connect: Connect, http: Mocker
-) -> None:
+def test_a_look_at_the_catalogue_costs_a_request_nothing(connect: Connect, http: Mocker) -> None:
     now = 1000.0
     looks: list[Callable[[], None]] = []
     endpoint = Endpoint(connect(PASSWORD)._adapter, lambda: now, looks.append)
@@ -587,9 +583,7 @@ def test_what_a_look_at_the_catalogue_has_found_costs_a_request_nothing(
 
 
 @pytest.mark.parametrize("lines", [NONE, DISCOVERS["both"]])
-def test_an_endpoint_that_is_an_option_is_not_looked_up_again(
-    connect: Connect, http: Mocker, lines: str
-) -> None:
+def test_an_endpoint_that_is_an_option_is_not_looked_up_again(connect, http, lines) -> None:
     now = 1000.0
     looks: list[Callable[[], None]] = []
     endpoint = Endpoint(connect(lines)._adapter, lambda: now, looks.append)
@@ -600,9 +594,7 @@ def test_an_endpoint_that_is_an_option_is_not_looked_up_again(
     assert not looks
 
 
-def test_a_catalogue_that_has_no_ironic_yet_is_looked_up_again(
-    connect: Connect, http: Mocker
-) -> None:
+def test_a_catalogue_that_has_no_ironic_yet_is_looked_up_again(connect, http) -> None:
     now = 1000.0
     serve_keystone(http, catalog())
     endpoint = Endpoint(connect(PASSWORD)._adapter, lambda: now, lambda look: look())
@@ -613,9 +605,7 @@ def test_a_catalogue_that_has_no_ironic_yet_is_looked_up_again(
     assert endpoint.url() == f"{IRONIC}/v1"
 
 
-def test_an_ironic_that_was_away_from_the_start_is_looked_up_again_too(
-    connect: Connect, http: Mocker
-) -> None:
+def test_an_ironic_away_from_the_start_is_looked_up_again(connect: Connect, http: Mocker) -> None:
     now = 1000.0
     http.get(IRONIC, exc=requests.ConnectionError("gone"))
     made = connect(PASSWORD)
@@ -663,9 +653,7 @@ def test_a_body_that_is_cut_off_is_no_answer(connect: Connect, http: Mocker) -> 
 
 
 @pytest.mark.parametrize(("lines", "used"), [("", DEFAULT_TIMEOUT), ("timeout = 7", 7)])
-def test_every_request_has_a_timeout_to_keystone_too(
-    connect: Connect, http: Mocker, lines: str, used: float
-) -> None:
+def test_every_request_has_a_timeout_to_keystone_too(connect, http, lines, used) -> None:
     serve_keystone(http, catalog("public", "internal"))
     connect(f"{PASSWORD}\n{lines}").send("GET", "/nodes")
     assert {request.timeout for request in http.request_history} == {used}
@@ -698,9 +686,7 @@ def everything_logged() -> Iterator[io.StringIO]:
 
 @pytest.mark.parametrize("status", [202, 400, 401, 500])
 @pytest.mark.parametrize("auth", [PASSWORD, DISCOVERS["basic"]])
-def test_neither_bodies_nor_credentials_are_logged(
-    connect: Connect, http: Mocker, everything_logged: io.StringIO, auth: str, status: int
-) -> None:
+def test_neither_bodies_nor_credentials_are_logged(connect, http, everything_logged, auth, status):
     http.get(f"{IRONIC}/v1", json={"version": {"min_version": "1.1", "version": "1.115"}})
     http.get(f"{IRONIC}/v1/nodes/some-node", status_code=404)
     http.put(ANY, status_code=status, json={"private": SECRET, "error_message": "e"})
@@ -719,9 +705,7 @@ def test_neither_bodies_nor_credentials_are_logged(
     assert BASIC_SECRET not in logged
 
 
-def test_a_client_by_the_options_lets_its_requests_be_observed(
-    client: MakeClient, http: Mocker
-) -> None:
+def test_a_client_by_the_options_lets_its_requests_be_observed(client, http) -> None:
     told: list[str] = []
     made = client(NONE, "api_max_retries = 0", observe=lambda *request: told.append(request[2]))
     http.get(f"{IRONIC}/v1", status_code=502)
@@ -732,9 +716,7 @@ def test_a_client_by_the_options_lets_its_requests_be_observed(
 
 
 @pytest.mark.parametrize(("given", "waited"), [(1.5, 1.5), (90.0, 4.0)])
-def test_a_client_for_hasty_requests_waits_no_longer_than_usual(
-    client: MakeClient, http: Mocker, given: float, waited: float
-) -> None:
+def test_a_client_for_hasty_requests_waits_no_longer_than_usual(client, http, given, waited):
     http.get(f"{IRONIC}/v1", json={"version": {"min_version": "1.1", "version": "1.115"}})
     http.get(f"{IRONIC}/v1/nodes/n1", status_code=404)
     made = client(NONE, "timeout = 4")
@@ -745,9 +727,7 @@ def test_a_client_for_hasty_requests_waits_no_longer_than_usual(
     assert timeouts == [waited, 4.0]
 
 
-def test_an_answer_of_keystones_that_can_not_be_read_is_forgotten(
-    connect: Connect, http: Mocker
-) -> None:
+def test_an_unreadable_answer_of_keystone_is_forgotten(connect: Connect, http: Mocker) -> None:
     token = catalog("public")
     serve_keystone(http, token)
     http.get(KEYSTONE, json={"version": {"id": "v3.14", "status": [], "links": []}})

@@ -31,7 +31,8 @@ CAPABILITY, ENTRY = "capabilities/rack", "extra/rack"
         ("traits/CUSTOM_RACK_", {"traits": ["CUSTOM_RACK_1", "CUSTOM_RACK_2"]}, ""),
         ("conductor_group", {"conductor_group": "rack1"}, "rack1"),
         ("shard", {"shard": None}, ""),
-        (None, {"properties": {"capabilities": "rack:r1"}}, A),
+        ("uuid", {}, A),
+        (None, {"properties": {"capabilities": "rack:r1"}}, ""),
     ],
 )
 def test_where_it_is_read(rule: str | None, fields: dict[str, Any], domain: str) -> None:

@@ -79,9 +79,7 @@ def test_a_list_is_the_snapshot(clock: VirtualClock) -> None:
     assert snapshot.instance_uuids == ["instance-b"]
 
 
-def test_each_refresh_is_observed_with_its_time_and_whether_it_worked(
-    clock: VirtualClock,
-) -> None:
+def test_each_refresh_is_observed_with_its_time_and_outcome(clock: VirtualClock) -> None:
     def slowly() -> Sequence[Node]:
         clock.now += 3
         return [A]
@@ -115,9 +113,7 @@ def test_a_failed_list_changes_no_node(error: Exception, clock: VirtualClock) ->
     ("error", "level"),
     [(DOWN, "WARNING"), (exceptions.IronicUnauthorized("who are you?", status=401), "ERROR")],
 )
-def test_an_outage_of_hours_is_told_every_few_minutes(
-    clock: VirtualClock, caplog: pytest.LogCaptureFixture, error: Exception, level: str
-) -> None:
+def test_an_outage_of_hours_is_told_every_few_minutes(clock, caplog, error, level) -> None:
     caplog.set_level(logging.INFO)
     inventory = Inventory(Script([A, B], *[error] * 120), clock=clock)
     inventory.refresh()
@@ -130,9 +126,7 @@ def test_an_outage_of_hours_is_told_every_few_minutes(
     assert "could not be listed for 6900 s now; the 2 nodes of 6960 s ago" in caplog.messages[-1]
 
 
-def test_one_line_when_it_becomes_stale_and_one_when_it_recovers(
-    clock: VirtualClock, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_one_line_when_it_becomes_stale_and_one_when_it_recovers(clock, caplog) -> None:
     caplog.set_level(logging.INFO)
     inventory = Inventory(Script([A, B], DOWN, DOWN, DOWN, [A], [A]), clock=clock)
     for _ in range(6):
@@ -151,9 +145,7 @@ def test_one_line_when_it_becomes_stale_and_one_when_it_recovers(
     ]
 
 
-def test_a_first_list_that_fails_says_that_nothing_is_known(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_first_list_that_fails_says_that_nothing_is_known(caplog) -> None:
     inventory = Inventory(Script(DOWN))
     with pytest.raises(exceptions.IronicUnreachable):
         inventory.refresh()
@@ -161,7 +153,7 @@ def test_a_first_list_that_fails_says_that_nothing_is_known(
     assert "none is known yet" in caplog.text
 
 
-def test_an_instance_that_moved_is_found_in_whatever_order_its_nodes_are_put() -> None:
+def test_a_moved_instance_is_found_in_any_order_of_its_nodes() -> None:
     for order in (("a", "b"), ("b", "a")):
         inventory = Inventory(Script([A, B]))
         inventory.refresh()
@@ -177,7 +169,7 @@ def test_an_instance_that_moved_is_found_in_whatever_order_its_nodes_are_put() -
     "more",
     [{"instance_info": {"image_source": "x" * 1000}}, {"provision_updated_at": "2026-01-01"}],
 )
-def test_what_a_list_does_not_show_is_not_kept_and_no_difference_from_it(more: Any) -> None:
+def test_fields_that_a_list_lacks_are_not_kept_nor_compared(more: Any) -> None:
     inventory = Inventory(Script([A]))
     inventory.refresh()
     inventory.put(msgspec.structs.replace(A, **more))
@@ -254,9 +246,7 @@ def outcome(caller: Future[Snapshot]) -> Snapshot | BaseException:
 
 
 @pytest.mark.parametrize("error", [None, DOWN, KeyboardInterrupt()])
-def test_callers_that_come_meanwhile_share_one_list(
-    error: BaseException | None, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_callers_that_come_meanwhile_share_one_list(error, pool, monkeypatch) -> None:
     slow = SlowList()
     inventory = Inventory(slow)
     leader = pool.submit(inventory.refresh)
@@ -294,14 +284,12 @@ def test_callers_that_come_meanwhile_share_one_list(
     assert len(inventory.refresh()) == 2, "the next caller lists anew"
 
 
-def test_a_list_that_does_not_end_keeps_only_its_own_caller_waiting(
-    pool: ThreadPoolExecutor,
-) -> None:
+def test_a_list_that_does_not_end_holds_up_only_its_caller(pool: ThreadPoolExecutor) -> None:
     slow = SlowList()
     inventory = Inventory(slow, patience=0.0)
     leader = pool.submit(inventory.refresh)
     assert slow.begun.acquire(timeout=PATIENCE)
-    with pytest.raises(exceptions.IronicError, match="has not ended in 0 s"):
+    with pytest.raises(exceptions.IronicError, match="has not ended within 0 s"):
         inventory.refresh()
     slow.may_answer.release()
     assert outcome(leader) is inventory.snapshot

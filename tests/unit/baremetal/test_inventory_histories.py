@@ -2,9 +2,9 @@
 
 """Random histories of a fleet, and what the inventory makes of them.
 
-Whatever happens to the nodes and to the answers: a refresh that succeeds shows
-every node that is ours as it is, one that sweeps shows no others, and one that
-fails changes nothing.
+After any changes of nodes and any failures: a refresh that succeeds shows every
+node that is ours as it is, one that sweeps shows no others, and one that fails
+changes nothing.
 """
 
 from __future__ import annotations
@@ -209,7 +209,7 @@ class Histories(RuleBasedStateMachine):
             else:
                 self.fake.set_node(uuid, resource_class=f"during-{pick}")
             self.fake.advance(60)
-            # Whatever has come to be the newest must not hide what was before it.
+            # The newest update must not hide the earlier ones.
             if (other := self._node(pick + 1)) is not None:
                 self.fake.set_node(other, resource_class=f"after-{pick}")
 

@@ -240,9 +240,7 @@ def answers_to(change: Change) -> dict[str, Answer | exceptions.IronicError]:
     [*((story, None) for story in SUCCEEDS.values()), *FAILS.values()],
     ids=[*SUCCEEDS, *FAILS],
 )
-def test_a_change_that_may_have_been_applied_is_looked_for(
-    change: Change, story: str, error: type[exceptions.IronicError] | None
-) -> None:
+def test_a_change_that_may_have_been_applied_is_looked_for(change, story, error) -> None:
     asked, answers = zip(*(one.split(":") for one in story.split()), strict=True)
     channel = ScriptedChannel(*(answers_to(change)[name] for name in answers))
     if error is exceptions.NodeLocked and change is CHANGES["create_allocation"]:
@@ -269,9 +267,7 @@ def test_a_change_that_may_have_been_applied_is_looked_for(
     ],
 )
 @pytest.mark.parametrize("name", sorted(CHANGES.keys() - {"attach_vif"}))
-def test_what_broke_off_is_looked_for_before_it_is_an_error(
-    name: str, story: str, error: str | None
-) -> None:
+def test_what_broke_off_is_looked_for_before_it_is_an_error(name, story, error) -> None:
     test_a_change_that_may_have_been_applied_is_looked_for(
         CHANGES[name], story, exceptions.IronicError if error else None
     )
@@ -331,7 +327,7 @@ def test_a_foreign_instance_is_a_conflict_and_no_success() -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>welcome</html>", b"[]", b"17"])
-def test_looking_and_finding_something_else_than_a_node_is_an_error(body: bytes) -> None:
+def test_a_look_that_finds_something_else_is_an_error(body: bytes) -> None:
     channel = ScriptedChannel(lost(), answer(200, body))
     with pytest.raises(exceptions.UnexpectedAnswer) as caught:
         client_of(channel).patch_node(NODE, PATCH)

@@ -61,9 +61,7 @@ def remove(path: str) -> dict[str, Any]:
         ({"name": "a"}, [], True),
     ],
 )
-def test_a_patch_is_applied_when_nothing_is_left_to_change(
-    node: dict[str, Any], patch: list[dict[str, Any]], applied: bool
-) -> None:
+def test_a_patch_is_applied_when_nothing_is_left_to_change(node, patch, applied) -> None:
     assert patch_is_applied(node, patch) is applied
 
 
@@ -76,7 +74,7 @@ def test_neither_the_node_nor_the_patch_is_changed() -> None:
 
 
 # Names with all that JSON pointers escape; null and {} mean "removed" to Ironic
-# alone, and are told apart from it above.
+# alone, and have their own tests above.
 NAMES = st.sampled_from(["a", "a/b", "c~d", ""])
 LEAVES = st.integers(-3, 3) | st.text("xy", max_size=2)
 VALUES = st.recursive(LEAVES, lambda inner: st.dictionaries(NAMES, inner, min_size=1, max_size=3))
@@ -102,9 +100,7 @@ def really_applied(node: dict[str, Any], patch: list[dict[str, Any]]) -> dict[st
 
 @settings(suppress_health_check=[HealthCheck.filter_too_much])
 @given(NODES, PATCHES)
-def test_what_has_been_applied_is_seen_to_be(
-    node: dict[str, Any], patch: list[dict[str, Any]]
-) -> None:
+def test_what_has_been_applied_is_seen_to_be(node, patch) -> None:
     after = really_applied(node, patch)
     assume(after is not None and "{}" not in repr(after))
     assert patch_is_applied(after or {}, patch)
@@ -112,15 +108,13 @@ def test_what_has_been_applied_is_seen_to_be(
 
 @settings(suppress_health_check=[HealthCheck.filter_too_much])
 @given(NODES, PATCHES)
-def test_what_is_seen_as_applied_would_change_nothing(
-    node: dict[str, Any], patch: list[dict[str, Any]]
-) -> None:
+def test_what_is_seen_as_applied_would_change_nothing(node, patch) -> None:
     after = really_applied(node, patch)
     assume(after is not None and after != node)
     assert not patch_is_applied(node, patch)
 
 
-def test_what_a_patch_does_not_touch_may_be_nested_deeper_than_can_be_copied() -> None:
+def test_fields_outside_a_patch_may_be_nested_too_deep_to_copy() -> None:
     deep: list[object] = []
     for _ in range(10_000):
         deep = [deep]

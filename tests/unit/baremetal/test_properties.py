@@ -96,9 +96,7 @@ def test_capabilities_are_names_with_values(entered: Any, capabilities: Any) -> 
         ({"a": {"b": "c"}}, (), "a:{"),
     ],
 )
-def test_a_capability_that_is_none_is_named_and_costs_only_itself(
-    entered: Any, kept: Any, named: str
-) -> None:
+def test_an_invalid_capability_is_named_and_costs_only_itself(entered, kept, named) -> None:
     found = parse_properties({"capabilities": entered, "cpus": 8})
     assert found.capabilities == kept
     assert found.cpus == 8

@@ -14,7 +14,7 @@ import pytest
 from ironic_virt import conf, exceptions
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.http.connection import Answer
-from ironic_virt.baremetal.http.reachability import ReportingChannel, where
+from ironic_virt.baremetal.http.reachability import ReportingChannel, describe_url
 from tests.clock import VirtualClock
 
 DOWN = exceptions.IronicUnreachable("connection refused")
@@ -23,7 +23,7 @@ FINE = Answer(200, {}, b"{}")
 
 
 class Script:
-    """A channel that does what it is told."""
+    """A channel with a scripted outcome."""
 
     def __init__(self) -> None:
         self.outcome: Answer | Exception = FINE
@@ -66,9 +66,7 @@ def lines(caplog: pytest.LogCaptureFixture) -> Any:
 
 
 @pytest.mark.parametrize("outcome", [DOWN, Answer(503, {}, b"try later")])
-def test_an_absence_is_told_at_once_again_and_again_and_at_its_end(
-    lines: Any, outcome: Answer | Exception
-) -> None:
+def test_an_absence_is_logged_at_once_repeatedly_and_at_its_end(lines, outcome) -> None:
     bench = Bench()
     bench.send(outcome)
     [(level, text)] = lines()
@@ -134,4 +132,4 @@ def test_it_says_which_option_leads_to_ironic(tmp_path: Path, options: str, expe
     path.write_text(f"[ironic]\n{options}\n")
     loaded = conf.load([str(path)])
     IronicClient.from_conf(loaded)
-    assert where(loaded) == expected
+    assert describe_url(loaded) == expected

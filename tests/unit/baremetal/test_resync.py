@@ -150,7 +150,7 @@ def test_all_nodes_on_one_page_are_all_that_changed(fleet: Fleet) -> None:
     assert {node.resource_class for node in fleet.inventory.snapshot.nodes.values()} == {"gold"}
 
 
-def test_what_changes_while_a_refresh_is_under_way_is_seen_by_the_next(fleet: Fleet) -> None:
+def test_a_change_during_a_refresh_is_seen_by_the_next(fleet: Fleet) -> None:
     def change() -> None:
         fleet.fake.set_node(fleet.nodes[0], resource_class="gold")
         fleet.change(*range(1, 30))
@@ -163,9 +163,7 @@ def test_what_changes_while_a_refresh_is_under_way_is_seen_by_the_next(fleet: Fl
 
 
 @pytest.mark.parametrize("nth", [1, 2, 3])
-def test_what_a_failed_refresh_would_have_brought_the_next_one_brings(
-    fleet: Fleet, nth: int
-) -> None:
+def test_changes_of_a_failed_refresh_come_with_the_next(fleet: Fleet, nth: int) -> None:
     fleet.fake.set_node(fleet.nodes[0], resource_class="gold")
     fleet.change(*range(1, 30))
     fleet.fake.faults.reset("GET", "/nodes", nth=nth)
@@ -176,9 +174,7 @@ def test_what_a_failed_refresh_would_have_brought_the_next_one_brings(
 
 
 @pytest.mark.parametrize(("status", "then"), [(500, ["newest", "full"]), (401, SHORT)])
-def test_after_a_refusal_of_the_short_lists_all_are_listed_unless_it_may_pass(
-    fleet: Fleet, status: int, then: list[str]
-) -> None:
+def test_after_a_refused_short_list_all_are_listed(fleet, status, then) -> None:
     fleet.fake.faults.status(status, "GET", "/nodes$", nth=2)
     with pytest.raises(exceptions.IronicError) as caught:
         fleet.inventory.refresh()
@@ -187,9 +183,7 @@ def test_after_a_refusal_of_the_short_lists_all_are_listed_unless_it_may_pass(
     assert fleet.kinds() == then
 
 
-def test_times_that_can_not_be_asked_for_just_now_are_no_reason_for_full_lists(
-    fleet: Fleet,
-) -> None:
+def test_a_passing_failure_to_ask_for_times_causes_no_full_list(fleet: Fleet) -> None:
     fleet.where = NodeFilter(conductor_group="rack", shard="ab")
     fleet.fake.faults.reset("GET", "/nodes$")
     with pytest.raises(exceptions.IronicUnreachable):
@@ -217,7 +211,7 @@ def test_what_a_sweep_finds_is_read_one_by_one_if_it_is_little(more: int) -> Non
     assert fleet.kinds() == SHORT, "it is known now"
 
 
-def test_a_list_is_a_list_also_where_times_of_change_can_not_be_had(fleet: Fleet) -> None:
+def test_without_times_of_change_a_list_is_still_a_list(fleet: Fleet) -> None:
     fleet.where = NodeFilter(conductor_group="rack", shard="ab")
     fleet.fake.faults.status(500, "GET", "/nodes$")
     assert fleet.kinds() == ["newest", "full"]
@@ -272,7 +266,7 @@ def test_a_fleet_of_one_page_is_one_request_whatever_happens() -> None:
         fleet.fake.advance(600)
 
 
-def test_a_page_of_many_nodes_takes_ironic_longer_than_two_short_lists() -> None:
+def test_a_page_of_many_nodes_takes_longer_than_two_short_lists() -> None:
     fleet = Fleet(
         FakeIronic(),
         short_from=resync.SHORT_FROM,
@@ -304,7 +298,7 @@ def test_a_fleet_of_few_pages_never_costs_more_than_its_pages(pages: int) -> Non
     assert fleet.shown(1).resource_class == "gold"
 
 
-def test_many_changes_in_a_fleet_of_few_pages_cost_one_request_more_than_a_list() -> None:
+def test_many_changes_in_a_small_fleet_cost_one_request_more() -> None:
     fleet = paged(2)
     fleet.change(*range(39), resource_class="gold")
     assert fleet.kinds() == ["head", "full", "full"]
@@ -330,7 +324,7 @@ def test_a_sweep_is_worth_it_from_four_pages_on() -> None:
     assert fleet.nodes[0] not in fleet.inventory.snapshot
 
 
-def test_a_fleet_that_grows_beyond_a_page_is_asked_for_what_changed() -> None:
+def test_a_fleet_that_grows_beyond_a_page_is_compared() -> None:
     fleet = paged(1)
     fleet.nodes += fleet.fake.add_nodes(COUNT, shard="a", conductor_group="rack")
     fleet.change(*range(COUNT, 2 * COUNT))

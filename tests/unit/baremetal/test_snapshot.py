@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Snapshots that grow out of each other know what one made anew would know."""
+"""Snapshots that grow out of each other know what one made again would know."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -58,7 +56,7 @@ def test_a_changed_snapshot_is_like_one_made_of_the_same_nodes(steps: list[Step]
     snapshot = Snapshot.of(())
     for changes, asked in steps:
         if asked:
-            # From here on the index is kept up to date and not made anew.
+            # From here on the index is kept up to date and not made again.
             kinds(snapshot)
         former.append((snapshot, dict(model)))
         snapshot = snapshot.changed(changes)
@@ -92,16 +90,14 @@ def test_a_changed_snapshot_is_like_one_made_of_the_same_nodes(steps: list[Step]
     ],
     ids=str,
 )
-def test_each_thing_that_keeps_a_node_from_being_free_does(
-    fields: dict[str, Any], free: bool
-) -> None:
+def test_each_thing_that_keeps_a_node_from_being_free_does(fields, free) -> None:
     whole = {"provision_state": "available", "power_state": "power off", "resource_class": "gold"}
     node = Node(uuid="a", **whole | fields)
     assert snapshots.may_be_free(node) is free
     assert bool(Snapshot.of([node]).free) is free
 
 
-def test_nodes_of_a_kind_stay_free_when_another_one_of_it_changes() -> None:
+def test_nodes_stay_free_when_another_of_their_kind_changes() -> None:
     free = [Node(uuid=uuid, resource_class="gold", power_state="power on") for uuid in UUIDS]
     snapshot = Snapshot.of(free)
     assert kinds(snapshot) == {("gold", frozenset()): set(UUIDS)}

@@ -31,7 +31,7 @@ def test_every_state_has_a_way_out(state: str) -> None:
 
 
 @pytest.mark.parametrize("state", sorted(states.TRANSITIONAL - DELETABLE))
-def test_what_passes_by_itself_is_waited_for_and_what_is_held_is_not(state: str) -> None:
+def test_passing_states_are_waited_for_and_held_ones_are_not(state: str) -> None:
     held = {states.DEPLOY_HOLD: TearDownStep.UNHOLD, states.SERVICE_HOLD: TearDownStep.ABORT}
     assert tear_down_step(state) is held.get(state, TearDownStep.WAIT)
 
@@ -45,7 +45,7 @@ def test_an_unknown_state_is_never_taken_as_torn_down(state: str) -> None:
     assert tear_down_step(state) is TearDownStep.REQUEST
 
 
-def test_the_sets_are_of_known_states_and_nothing_at_rest_is_transitional() -> None:
+def test_sets_are_of_known_states_and_rest_is_not_transitional() -> None:
     for some in (states.TRANSITIONAL, states.DEPLOY_IN_PROGRESS, states.DEPLOYED):
         assert some <= states.ALL
     at_rest = {states.AVAILABLE, states.ACTIVE, states.ENROLL, states.MANAGEABLE, states.RESCUE}

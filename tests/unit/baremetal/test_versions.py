@@ -59,9 +59,7 @@ def test_what_is_no_version_is_refused(text: str) -> None:
         ("1.112", "1.115", "1.112", set()),
     ],
 )
-def test_the_newest_version_that_both_sides_know_is_spoken(
-    lowest: str, newest: str, version: str, lacking: set[str]
-) -> None:
+def test_the_newest_version_that_both_sides_know_is_spoken(lowest, newest, version, lacking):
     pinned = Pinned.to(server(lowest, newest))
     assert (pinned.version, pinned.lacking) == (version, lacking)
 
@@ -69,7 +67,7 @@ def test_the_newest_version_that_both_sides_know_is_spoken(
 # -- negotiation ------------------------------------------------------------------
 
 
-def test_a_server_in_trouble_is_asked_again_for_its_versions_and_a_proxy_later() -> None:
+def test_versions_are_asked_for_again_after_trouble_and_a_proxy() -> None:
     channel = ScriptedChannel(
         scripted.fault(404, "no such page"),
         scripted.lost(),
@@ -130,7 +128,7 @@ def sent(channel: ScriptedChannel) -> list[tuple[str, str | None]]:
     return [(str(request), request.version) for request in channel.requests]
 
 
-def test_all_requests_are_sent_with_the_version_that_was_negotiated_once() -> None:
+def test_all_requests_have_the_version_that_was_negotiated_once() -> None:
     node = scripted.node_answer(instance_name="web")
     client, channel, _ = stage(scripted.versions_answer("1.1", "1.115"), page(), node, answer(202))
     client.list_nodes(BLUE)
@@ -140,19 +138,19 @@ def test_all_requests_are_sent_with_the_version_that_was_negotiated_once() -> No
     assert sent(channel) == [("GET /", None), *((line, "1.109") for line in lines)]
 
 
-def test_a_server_that_is_older_and_takes_the_version_all_the_same_changes_nothing() -> None:
+def test_an_older_server_that_takes_the_version_changes_nothing() -> None:
     client, _, _ = stage(scripted.versions_answer("1.1", "1.115"), says(page(), "1.112"))
     client.list_nodes(BLUE)
     assert client.versions == server("1.1", "1.115")
 
 
-def test_headers_of_an_answer_that_are_no_versions_change_nothing() -> None:
+def test_headers_that_are_not_versions_change_nothing() -> None:
     client, _, _ = stage(scripted.versions_answer("1.1", "1.95"), says(page(), "latest"))
     assert client.list_nodes(BLUE) == []
     assert client.versions == server("1.1", "1.95")
 
 
-def test_an_api_server_that_is_older_than_another_costs_one_request_in_some_minutes() -> None:
+def test_an_older_api_server_costs_one_request_in_some_minutes() -> None:
     """One of several behind one URL that is not upgraded yet."""
     new, old = (says(scripted.node_answer(), newest) for newest in ("1.115", "1.90"))
     client, channel, clock = stage(
@@ -187,7 +185,7 @@ def test_after_406_a_change_is_sent_with_what_the_server_speaks(highest: str | N
     assert sent(channel) == [("GET /", None), (patch, "1.109"), (patch, highest or "1.90")]
 
 
-def test_a_server_that_has_dropped_old_versions_is_asked_for_what_it_speaks() -> None:
+def test_a_server_without_old_versions_is_asked_in_its_own() -> None:
     refusal = not_acceptable()
     headers = {"X-OpenStack-Ironic-API-Minimum-Version": "1.112"}
     headers["X-OpenStack-Ironic-API-Maximum-Version"] = "1.130"
@@ -232,7 +230,7 @@ def test_a_server_that_is_too_old_is_one_clear_error_each_time(first: Any) -> No
         assert len(channel.requests) == count, "asked once, and again the next time"
 
 
-def test_a_read_that_is_to_be_short_waits_no_longer_for_the_versions() -> None:
+def test_a_short_read_waits_no_longer_for_the_versions() -> None:
     timeouts: list[float | None] = []
 
     class Timed(ScriptedChannel):

@@ -64,7 +64,7 @@ def test_what_is_secret_in_a_target_is_in_no_text_of_it() -> None:
     assert SECRET not in repr(create(client_of(channel)))
 
 
-def test_a_target_is_deleted_once_and_one_that_is_gone_is_no_error() -> None:
+def test_a_target_is_deleted_once_and_a_missing_one_is_no_error() -> None:
     channel = ScriptedChannel(answer(204), absent(), answer(404, {"message": "no route"}))
     volumes = client_of(channel).volumes
     assert volumes.delete_target(TARGET, NODE)

@@ -31,7 +31,7 @@ def until_active(node: Node | None) -> str | None:
 
 
 class Wait(threading.Thread):
-    """A wait in a thread of its own."""
+    """A wait in its own thread."""
 
     def __init__(self, watcher: Watcher, node: str, until: Callable[..., Any], **how: Any) -> None:
         super().__init__(daemon=True)
@@ -169,12 +169,12 @@ def test_an_error_of_until_ends_that_wait_only(stage: Stage) -> None:
     assert stage.end_of(other) == "done"
 
 
-def test_until_and_abort_run_in_the_callers_thread_with_no_lock_held(stage: Stage) -> None:
+def test_until_and_abort_run_in_the_callers_thread_unlocked(stage: Stage) -> None:
     seen: dict[str, threading.Thread] = {}
 
     def until(node: Node | None) -> str:
         seen["until"] = threading.current_thread()
-        # A lock held here would make this wait for itself for ever.
+        # A lock held here would make this wait for itself forever.
         with pytest.raises(exceptions.BuildAborted):
             stage.watcher.wait("b", lambda node: None, what="", timeout=0, abort=lambda: "inner")
         return "done"
@@ -200,9 +200,7 @@ def test_until_and_abort_run_in_the_callers_thread_with_no_lock_held(stage: Stag
         ),
     ],
 )
-def test_the_deadline_is_an_error_that_says_what_was_seen(
-    stage: Stage, state: str | None, trouble: Exception | None, last_seen: str
-) -> None:
+def test_the_deadline_is_an_error_that_says_what_was_seen(stage, state, trouble, last_seen):
     stage.ironic.move("a", state)
     stage.ironic.trouble = lambda request: trouble
     with pytest.raises(exceptions.WaitTimeout) as raised:
@@ -216,7 +214,7 @@ def test_the_deadline_is_an_error_that_says_what_was_seen(
 
 
 class Hanging:
-    """An Ironic that doesn't answer until it is told to."""
+    """An Ironic that doesn't answer until the test releases it."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
@@ -349,9 +347,7 @@ def test_after_a_stop_every_wait_is_cancelled_at_once(stage: Stage) -> None:
         ValueError("a bug"),
     ],
 )
-def test_what_no_time_will_mend_ends_the_wait_with_that_error(
-    stage: Stage, error: Exception
-) -> None:
+def test_what_no_time_will_mend_ends_the_wait_with_that_error(stage, error) -> None:
     stage.ironic.trouble = lambda request: error
     for uuid, wait in {uuid: stage.wait(uuid, state="deploying") for uuid in ("a", "b")}.items():
         with pytest.raises(type(error)) as caught:
@@ -360,9 +356,7 @@ def test_what_no_time_will_mend_ends_the_wait_with_that_error(
         assert caught.value.__notes__ == [f"of server {uuid}"], "another tenant's is not there"
 
 
-def test_a_fault_of_the_poller_ends_the_waits_and_not_the_watcher(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fault_of_the_poller_ends_waits_but_not_the_watcher(stage, monkeypatch) -> None:
     def fail() -> None:
         raise RuntimeError("a bug of the poller")
 
@@ -373,9 +367,7 @@ def test_a_fault_of_the_poller_ends_the_waits_and_not_the_watcher(
     assert stage.ends_as_ever()
 
 
-def test_a_thread_that_can_not_be_started_is_started_later(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_thread_that_can_not_be_started_is_started_later(stage, monkeypatch, caplog) -> None:
     start, refused = threading.Thread.start, iter(range(3))
 
     def refuse(thread: threading.Thread) -> None:

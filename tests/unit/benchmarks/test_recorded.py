@@ -26,48 +26,36 @@ def content(recorded: registry.Benchmark) -> dict[str, Any]:
 
 
 @each
-def test_what_is_recorded_does_what_is_required(recorded: registry.Benchmark) -> None:
-    assert not results.shortfalls(content(recorded), recorded.required, recorded.limits)
-
-
-@each
-def test_the_medians_are_those_of_the_rounds(recorded: registry.Benchmark) -> None:
-    found = content(recorded)
+def test_a_record_does_what_is_required_by_its_medians(recorded) -> None:
+    record = content(recorded)
+    assert not results.shortfalls(record, recorded.required, recorded.limits)
     outcome = results.Outcome(
         recorded.name,
-        ours=found["rounds"]["ours"],
-        peer=found["rounds"]["peer"],
-        tuned=found["rounds"].get("tuned", ()),
-        pools=found["rounds"].get("pools", ()),
-        units=found["units"],
-        setting=found["setting"],
+        ours=record["rounds"]["ours"],
+        peer=record["rounds"]["peer"],
+        tuned=record["rounds"].get("tuned", ()),
+        pools=record["rounds"].get("pools", ()),
+        units=record["units"],
+        setting=record["setting"],
     )
     summary = outcome.summary()
     for side in summary.keys() - {"benchmark"}:
-        assert summary[side] == pytest.approx(found[side], rel=0.01)
-    assert len(found["rounds"]["ours"]) >= cli.FEWEST_ROUNDS
+        assert summary[side] == pytest.approx(record[side], rel=0.01)
+    assert len(record["rounds"]["ours"]) >= cli.FEWEST_ROUNDS
 
 
 @each
-def test_the_table_in_the_documentation_is_that_of_the_record(
-    recorded: registry.Benchmark,
-) -> None:
+def test_the_documentation_shows_the_records_table_and_plots(recorded) -> None:
     rows = table.rows(content(recorded), recorded.required, recorded.limits)
     assert (cli.RECORDED / f"{recorded.name}.csv").read_text() == table.as_csv(rows)
     assert f"results/{recorded.name}.csv" in DOCUMENTED
-
-
-@each
-def test_each_plot_is_there_and_in_the_documentation(recorded: registry.Benchmark) -> None:
     assert recorded.plots
     for plot in recorded.plots:
         assert (cli.RECORDED / f"{plot.name}.svg").stat().st_size > 1000
         assert f"results/{plot.name}.svg" in DOCUMENTED
 
 
-def test_the_overview_is_drawn_when_all_of_its_benchmarks_are_recorded(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_the_overview_is_drawn_when_its_benchmarks_are_recorded(tmp_path: pathlib.Path) -> None:
     overview = tmp_path / "overview.svg"
     round_ = dict.fromkeys(nova.UNITS, 1.0)
     for name in registry.RELEASES:
@@ -78,3 +66,10 @@ def test_the_overview_is_drawn_when_all_of_its_benchmarks_are_recorded(
     assert overview.exists()
     drawn = {side for side in plots.SIDES if plots._COLOURS[side].lower() in overview.read_text()}
     assert drawn == {"ours", "peer", "pools"}
+
+
+def test_a_page_with_the_overview_says_what_was_compared() -> None:
+    pages = [page.read_text() for page in PAGES.parent.rglob("*.rst")]
+    shown = [text for text in pages if ".. image::" in text and "results/overview.svg" in text]
+    assert len(shown) == 2
+    assert all("\n|measured|" in text for text in shown)

@@ -70,9 +70,7 @@ def test_half_a_property_is_refused(text: str) -> None:
         parser.parse_args(["--property", text])
 
 
-def test_help_fits_into_a_terminal_and_leaves_commands_whole(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_help_fits_into_a_terminal_and_leaves_commands_whole(monkeypatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     parser = argparse.ArgumentParser(
         prog="one",

@@ -9,14 +9,10 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 
-import pytest
-
-from ironic_virt.cmd import compute, compute_service
+from ironic_virt.cmd import compute
 
 
-def test_a_sighup_while_it_starts_is_remembered_and_kills_nobody(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_sighup_while_it_starts_is_remembered_and_kills_nobody(monkeypatch) -> None:
     before = signal.getsignal(signal.SIGHUP)
     heard: list[bool] = []
 
@@ -26,7 +22,7 @@ def test_a_sighup_while_it_starts_is_remembered_and_kills_nobody(
         heard.append(hung_up())
         return 7
 
-    monkeypatch.setattr(compute_service, "main", starting)
+    monkeypatch.setattr(compute, "_run_service", starting)
     assert compute.main(["--help"]) == 7
     assert heard == [False, True]
     assert signal.getsignal(signal.SIGHUP) == before

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Arguments of ``ironic-virt-fault-proxy``; serving is tested over HTTP elsewhere."""
+"""Arguments of ``ironic-virt-fault-proxy``; what is wrong with them is in test_wrong_lines.py."""
 
 import dataclasses
 import json
@@ -12,7 +12,6 @@ from werkzeug.datastructures import Headers
 from ironic_virt.cmd import fault_proxy
 from ironic_virt.testing.fault_proxy import Reply, Request
 
-TARGET = ["--target", "http://ironic.invalid"]
 NODES = {"nodes": [{"uuid": "u", "name": "n"}]}
 
 
@@ -70,39 +69,3 @@ def test_a_rule_has_conditions() -> None:
     assert answer("status=503 times=0") is None
     assert answer("status=503 rate=0.5 seed=1") is not None
     assert answer("status=503 rate=0.5 seed=2") is None
-
-
-@pytest.mark.parametrize(
-    ("arguments", "complaint"),
-    [
-        ([], "the following arguments are required: --target"),
-        (["--target", "ironic:6385"], "'ironic:6385' is not an http or https URL"),
-        ([*TARGET, "--rule", ""], "'' is not a rule"),
-        ([*TARGET, "--rule", "flood"], "'flood' is not a rule: there is no such fault"),
-        ([*TARGET, "--rule", "delay"], "'delay' is not a rule"),
-        ([*TARGET, "--rule", "hang=5"], "'hang=5' is not a rule"),
-        ([*TARGET, "--rule", "delay=soon"], "could not convert string to float: 'soon'"),
-        ([*TARGET, "--rule", "hang text=no"], "hang does not take text"),
-        ([*TARGET, "--rule", "hang path=("], "'hang path=(' is not a rule"),
-        ([*TARGET, "--rule", "hang rate=2"], "rate is from 0 to 1"),
-        ([*TARGET, "--rule", "hang often"], "'hang often' is not a rule"),
-    ],
-)
-def test_bad_arguments_exit_2_and_say_why(
-    arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as exited:
-        fault_proxy.main(arguments)
-    assert exited.value.code == 2
-    assert complaint in capsys.readouterr().err
-
-
-def test_the_help_names_every_fault(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as exited:
-        fault_proxy.main(["--help"])
-    assert exited.value.code == 0
-    text = capsys.readouterr().out
-    for kind in ("delay", "hang", "drip", "reset-before", "reset-after", "truncate", "redirect"):
-        assert f"\n  {kind}" in text
-    for kind in ("status", "max-version", "omit", "malform", "body"):
-        assert f"\n  {kind}=" in text

@@ -1,14 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What the commands for fleets share: exit codes, and how they say how far they are."""
+"""The commands for fleets: which nodes they take, what they ask, exit codes and progress."""
 
 from __future__ import annotations
 
 import io
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from ironic_virt.cmd import fleet
+from ironic_virt.cmd import fleet, fleet_apply, fleet_plan
+from ironic_virt.exit_codes import FleetExitCode
+from ironic_virt.fleet.plans import strategies
+from ironic_virt.fleet.plans.apply import Effect, Report
+from tests.unit.fleet import deployments
 
 
 class _Terminal(io.StringIO):
@@ -16,44 +24,10 @@ class _Terminal(io.StringIO):
         return True
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["chck"],
-        ["check", "--nope"],
-        ["check", "--service-conf", "one"],
-        ["check", "--code", "nothing-like-it"],
-        ["check", "--apply"],
-        ["plan", "shards"],
-        ["plan", "shards", "--serves", "one"],
-        ["plan", "shards", "--serves", "one=rack", "--accept", "nothing-like-it"],
-        ["plan", "move", "--from", "one"],
-        ["check", "--column", "nope"],
-        [],
-    ],
-)
-def test_a_wrong_command_line_ends_with_1(
-    arguments: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as ended:
-        raise SystemExit(fleet.main(arguments))
-    assert ended.value.code == 1
-    assert capsys.readouterr().err.startswith("ironic-virt-fleet")
-
-
-def test_without_nova_it_says_where_to_run_it(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_nova_it_says_where_to_run_it(monkeypatch, capsys) -> None:
     monkeypatch.setattr(fleet, "_is_nova_installed", lambda: False)
     assert fleet.main(["check"]) == 1
     assert "where nova-manage runs" in capsys.readouterr().err
-
-
-def test_help_has_an_example(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        raise SystemExit(fleet.main(["check", "--help"]))
-    assert ended.value.code in (0, None)
-    assert "ironic-virt-fleet check --service-conf" in capsys.readouterr().out
 
 
 def test_progress_is_said_at_times_and_on_a_terminal_in_place() -> None:
@@ -69,10 +43,57 @@ def test_progress_is_said_at_times_and_on_a_terminal_in_place() -> None:
     ]
     assert terminal.getvalue().count("\r") == 30
     assert terminal.getvalue().endswith("\n")
-
-
-def test_progress_of_what_is_done_at_once_says_nothing() -> None:
+    # What is done at once has no line.
     stream = _Terminal()
-    said = fleet.Progress(stream, lambda: 0.0)
-    said("Ironic: nodes", 3, 3)
+    fleet.Progress(stream, lambda: 0.0)("Ironic: nodes", 3, 3)
     assert stream.getvalue() == ""
+
+
+def command(kind: Any, *argv: str) -> tuple[Any, Any]:
+    """A command with its parsed arguments; ``app.stderr`` has what it says."""
+    options = SimpleNamespace(verbose_level=1, config_files=[], config_dirs=[])
+    made = kind(SimpleNamespace(options=options, stderr=io.StringIO()), None)
+    return made, made.get_parser("ironic-virt-fleet x").parse_args(argv)
+
+
+def test_nodes_to_move_are_chosen_by_name_service_shard_or_file(tmp_path: Path) -> None:
+    deployment = deployments.fleet({"compute-a": 3, "compute-b": 1})
+    first, second, third, _ = deployment.nodes
+    listed = tmp_path / "nodes"
+    listed.write_text(f"{first}\n{third}\n")
+    for words, nodes in (
+        ((first,), {first}),
+        (("--from", "compute-a"), {first, second, third}),
+        (("--from", "compute-a", "--number", "2"), {first, third}),
+        (("--shard", "Compute-A"), {first, second, third}),
+        ((second, "--nodes-from", str(listed)), {first, second, third}),
+    ):
+        move, args = command(fleet_plan.Move, "--to", "compute-b", *words)
+        move.check(args)
+        plan = move.plan(deployment, args, accepted=(), new=False)
+        assert {change.node for change in plan.changes} == nodes, words
+
+
+def test_who_has_dumped_nothing_changes_nothing(monkeypatch, capsys) -> None:
+    apply, _ = command(fleet_apply.Apply, "plan.yaml")
+    monkeypatch.setattr(sys, "stdin", _Terminal("y\n"))
+    apply._ask_for_dumps()
+    for stdin in (_Terminal("\n"), io.StringIO("y\n")):
+        monkeypatch.setattr(sys, "stdin", stdin)
+        with pytest.raises(SystemExit):
+            apply._ask_for_dumps()
+        assert "--yes" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("is_sound", [True, False])
+def test_a_finding_on_what_was_changed_is_exit_code_2(is_sound: bool) -> None:
+    sound = deployments.fleet({"compute-a": 2, "compute-b": 1})
+    plan = strategies.drain(sound, "compute-a", ["compute-b"])
+    after = (
+        sound if is_sound else deployments.with_node(sound, plan.changes[0].node, maintenance=True)
+    )
+    reports = [Report(change, Effect.DONE) for change in plan.changes]
+    apply, _ = command(fleet_apply.Apply, "plan.yaml")
+    apply._check_afterwards(plan, reports, SimpleNamespace(read=lambda: after))
+    assert apply.code == (FleetExitCode.SOUND if is_sound else FleetExitCode.FOUND)
+    assert ("offered-unavailable" in apply.app.stderr.getvalue()) is not is_sound

@@ -51,8 +51,8 @@ def honest_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         (True, XTERM, "latin-1", False),
     ],
 )
-def test_a_live_picture_needs_a_terminal_that_can_and_a_user_who_wants(
-    terminal: bool, environ: dict[str, str], encoding: str, wanted: bool
+def test_a_live_picture_needs_a_terminal_and_a_user_who_wants_it(
+    terminal, environ, encoding, wanted
 ) -> None:
     assert progress.takes_pictures(Stream(terminal, encoding), environ) is wanted
 
@@ -112,9 +112,7 @@ def test_a_picture_stays_and_the_cursor_comes_back() -> None:
     assert stream.text.rindex("\x1b[?25h") > stream.text.rindex("\x1b[?25l")
 
 
-def test_a_narrow_terminal_gets_a_command_on_several_lines_and_cuts_the_node(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_narrow_terminal_gets_several_lines_and_a_cut_node(monkeypatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     stream = Stream(terminal=True)
     display = progress.Display(stream, pictures=True)

@@ -130,7 +130,7 @@ def settled(stage: ServiceStage, uuid: str, where: str) -> list[str]:
 class Deaths:
     """Every service that died during a task: at the first call, the second, ...
 
-    To die before a call is no other case than to die before the one before, if nothing
+    To die before a call is the same case as to die before the previous call, if nothing
     has changed in between, neither in the records nor in Ironic.  Such a call is left
     out, unless the run is a nightly one.
 

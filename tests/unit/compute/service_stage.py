@@ -152,14 +152,14 @@ class ServiceStage:
         return next(pool for pool in self.db.pools.list() if pool.name == name)
 
     def create(self, node: str | None = None, *, pool: str | None = None, **fields: Any) -> str:
-        """Want an instance on a node, the first one unless told, or in a pool.
+        """Request an instance on a node, by default the first one, or in a pool.
 
         :returns: its uuid.
         """
         values = {"uuid": new_uuid(), "flavor": FLAVOR, "image": IMAGE, "display_name": "web"}
         new = records.NewInstance(**(values | fields))  # type: ignore[arg-type]
         place = self.pool(pool) if pool else self.db.compute_nodes.get(node or self.nodes[0])
-        self.db.instances.create_building(new, place)
+        self.db.instances.create_several([(new, place)], 1)
         return new.uuid
 
     def build(self, node: str | None = None, **fields: Any) -> str:

@@ -18,10 +18,10 @@ VIF = virt.Vif("9d1c54a0-0000-4000-8000-000000000001")
 
 @pytest.fixture
 def uuid(stage: ServiceStage) -> str:
-    """An instance that is active, of which a backup from before knows nothing."""
+    """An active instance that is younger than the restored backup."""
     uuid = stage.build(ports=(VIF,))
     assert stage.state(uuid) == ("active", None)
-    with stage.db._transactions.engine.begin() as connection:
+    with stage.db.engine.begin() as connection:
         for statement in (
             "DELETE FROM instances",
             "DELETE FROM instance_ports",

@@ -17,7 +17,18 @@ GLANCE = str(uuid.UUID(int=7))
 
 @pytest.mark.parametrize("checksum", [MD5, SHA256, SHA512, "http://images.example.test/SUMS"])
 def test_a_url_with_a_digest_or_a_file_of_digests_will_do(checksum: str) -> None:
-    assert images.image(URL, checksum=checksum) == virt.ImageMeta(URL, checksum)
+    assert images.image(URL, checksum=checksum) == virt.ImageMeta(URL, checksum, "raw")
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("a.raw", "raw"), ("a.RAW?v=1", "raw"), ("a.qcow2", None), ("a", None)]
+)
+def test_the_agent_is_told_that_a_raw_image_is_raw(name: str, expected: str | None) -> None:
+    """ironic-python-agent 13.0.0 takes one with a GPT for format gpt, and fails."""
+    url = f"https://images.example.test/{name}"
+    assert images.image(url, checksum=MD5).disk_format == expected
+    assert images.image(url, checksum=MD5, disk_format="qcow2").disk_format == "qcow2"
+    assert images.image("file:///images/a.raw").disk_format is None, "the conductor looks itself"
 
 
 @pytest.mark.parametrize(
@@ -48,8 +59,9 @@ def test_all_that_is_said_of_an_image_is_kept() -> None:
         (URL, {"checksum": "file:///sums"}, "neither an MD5"),
         (URL, {"checksum": "http://[::1"}, "neither an MD5"),
         ("file:///images/a.raw", {"checksum": "1"}, "neither an MD5"),
-        (URL, {"checksum": MD5, "disk_format": "floppy"}, "format 'floppy' is not known"),
+        (URL, {"checksum": MD5, "disk_format": "floppy"}, "unknown image format 'floppy'"),
         (URL, {"checksum": MD5, "properties": {"kernel_id": "k"}}, "both kernel_id and"),
+        ("http://images.example.test/a.img", {"checksum": MD5}, "may be raw or qcow2"),
         (GLANCE, {"checksum": MD5}, "is in Glance, which knows it: a checksum"),
         (f"glance://{GLANCE}", {"disk_format": "raw"}, "is in Glance, which knows it: a format"),
         ("", {}, "is neither an http"),

@@ -62,9 +62,7 @@ def test_one_comes_stays_over_a_rebuild_and_goes(
     assert found.fault is None
 
 
-def test_what_it_has_is_not_attached_and_what_it_lacks_not_detached(
-    stage: ServiceStage, uuid: str
-) -> None:
+def test_nothing_is_attached_twice_or_detached_twice(stage: ServiceStage, uuid: str) -> None:
     with pytest.raises(ConflictingRequest, match=f"it has the interface {FIRST} already"):
         attach(stage, uuid, FIRST)
     with pytest.raises(ConflictingRequest, match=f"it has no interface {SECOND}; it has {FIRST}"):

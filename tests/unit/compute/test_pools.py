@@ -12,7 +12,7 @@ import pytest
 
 from ironic_virt import virt
 from ironic_virt.compute.db import records
-from ironic_virt.compute.db.moves import Outcome
+from ironic_virt.compute.db.moves import MoveOutcome
 from ironic_virt.compute.states import TaskState
 from ironic_virt.driver.pools import names
 from ironic_virt.exceptions import NoValidHost
@@ -58,9 +58,7 @@ def new(flavor: virt.Flavor = FLAVOR) -> records.NewInstance:
 # -- the records --------------------------------------------------------------
 
 
-def test_the_service_has_pools_and_no_nodes(
-    set_stage: SetStage, fake: FakeIronic, nodes: list[str]
-) -> None:
+def test_the_service_has_pools_and_no_nodes(set_stage, fake, nodes) -> None:
     properties = {"cpus": 8, "memory_mb": 16384, "local_gb": 100, "capabilities": "boot_mode:uefi"}
     fake.add_node(resource_class="gold", traits=["CUSTOM_GPU"], properties=properties)
     stage = set_stage(ironic=IRONIC).begin()
@@ -73,9 +71,7 @@ def test_the_service_has_pools_and_no_nodes(
     assert gpu.stats == {"boot_mode": "uefi"}
 
 
-def test_pools_stay_as_they_are_without_news_without_an_answer_and_over_a_restart(
-    stage: ServiceStage, set_stage: SetStage
-) -> None:
+def test_pools_stay_without_news_without_an_answer_or_a_restart(stage, set_stage) -> None:
     before = stage.db.pools.list(), stage.db.services.list()
     stage.fake.advance(60)
     stage.service.refresh()
@@ -93,9 +89,7 @@ def test_pools_stay_as_they_are_without_news_without_an_answer_and_over_a_restar
     assert again.state(uuid) == ("active", None)
 
 
-def test_an_emptied_pool_goes_when_no_instance_has_a_place_in_it(
-    stage: ServiceStage, nodes: list[str]
-) -> None:
+def test_an_emptied_pool_goes_when_no_instance_has_a_place_in_it(stage, nodes) -> None:
     uuid = stage.build(pool=POOL)
     for node in nodes:
         stage.fake.set_node(node, resource_class="silver")
@@ -180,9 +174,7 @@ def test_a_node_that_fails_is_not_tried_again(stage: ServiceStage, nodes: list[s
     assert counts(stage)[1] == 1
 
 
-def test_an_instance_without_a_node_says_why_each_attempt_failed(
-    set_stage: SetStage, fake: FakeIronic
-) -> None:
+def test_an_instance_without_a_node_says_why_each_attempt_failed(set_stage, fake) -> None:
     node = fake.add_node(**GOLD)
     stages = [set_stage(host, ironic=IRONIC).begin() for host in ("compute1", "compute2")]
     uuid = stages[0].create(pool=POOL)
@@ -201,9 +193,7 @@ def test_an_instance_without_a_node_says_why_each_attempt_failed(
         assert counts(stage, f"gold~{stage.conf.host}")[1] == 0
 
 
-def test_a_request_that_needs_no_gpu_leaves_it_alone(
-    set_stage: SetStage, fake: FakeIronic
-) -> None:
+def test_a_request_that_needs_no_gpu_leaves_it_alone(set_stage, fake) -> None:
     plain = fake.add_node(**GOLD)
     gpu = fake.add_node(traits=["CUSTOM_GPU"], **GOLD)
     stage = set_stage(ironic=IRONIC).begin()
@@ -219,9 +209,7 @@ def test_a_request_that_needs_no_gpu_leaves_it_alone(
     assert carriers(fake)[other.instance.uuid] == gpu
 
 
-def test_sizes_are_matched_exactly_by_the_filters_of_bare_metal(
-    set_stage: SetStage, fake: FakeIronic
-) -> None:
+def test_sizes_are_matched_exactly_by_the_filters_of_bare_metal(set_stage, fake) -> None:
     for memory_mb in (8192, 16384):
         properties = {"cpus": 8, "memory_mb": memory_mb, "local_gb": 100}
         fake.add_node(resource_class=f"of-{memory_mb}", ports=1, properties=properties)
@@ -236,7 +224,7 @@ def test_sizes_are_matched_exactly_by_the_filters_of_bare_metal(
         stage.requests.create(new(smaller))
 
 
-def test_several_at_once_take_several_places_of_a_pool_and_no_more(stage: ServiceStage) -> None:
+def test_several_at_once_take_several_places_and_no_more(stage: ServiceStage) -> None:
     asked = stage.requests.create(new(), least=3)
     assert [one.instance.pool for one in asked] == [POOL] * 3
     assert counts(stage) == (3, 3, 0)
@@ -264,9 +252,7 @@ def test_instances_spread_over_services(set_stage: SetStage, fake: FakeIronic) -
         limited.requests.create(new())
 
 
-def test_a_node_that_the_records_have_for_another_is_not_used_twice(
-    stage: ServiceStage, nodes: list[str]
-) -> None:
+def test_a_node_recorded_for_another_is_not_used_twice(stage, nodes) -> None:
     first = stage.build(pool=POOL)
     had = stage.instance(first).node
     # Somebody takes it off behind our back, and the node is free again.
@@ -290,9 +276,7 @@ def test_a_node_that_the_records_have_for_another_is_not_used_twice(
 # -- switching ----------------------------------------------------------------
 
 
-def test_instances_stay_manageable_when_pools_come_and_when_they_go(
-    set_stage: SetStage, fake: FakeIronic, nodes: list[str]
-) -> None:
+def test_instances_stay_manageable_when_pools_come_or_go(set_stage, fake, nodes) -> None:
     before = set_stage().begin()
     old = before.build(nodes[0])
     before.service.refresh()
@@ -360,9 +344,7 @@ def test_what_was_being_built_when_the_option_changed_ends_well(
 # -- other services -----------------------------------------------------------
 
 
-def test_an_instance_of_a_service_that_is_down_moves_to_another(
-    set_stage: SetStage, fake: FakeIronic, nodes: list[str]
-) -> None:
+def test_an_instance_of_a_service_that_is_down_moves_to_another(set_stage, fake, nodes) -> None:
     source = set_stage("a", ironic=IRONIC).begin()
     destination = set_stage("b", ironic=IRONIC).begin()
     uuid = source.build(pool="gold~a")
@@ -372,7 +354,7 @@ def test_an_instance_of_a_service_that_is_down_moves_to_another(
     source.db.services.update("a", forced_down=True)
     assert source.db.moves.move([node], "b", force=True, dry_run=True)[0].instance == uuid
     assert source.db.moves.move([node], "b", force=True)[0].instance == uuid
-    assert source.db.moves.move([node], "b")[0].outcome is Outcome.ALREADY_THERE
+    assert source.db.moves.move([node], "b")[0].outcome is MoveOutcome.ALREADY_THERE
     moved = destination.instance(uuid)
     assert (moved.host, moved.node, moved.pool) == ("b", node, None)
     assert counts(source, "gold~a") == (3, 0, 0)
@@ -385,4 +367,4 @@ def test_an_instance_of_a_service_that_is_down_moves_to_another(
     assert destination.instance(uuid).is_deleted
     assert fake.allocations() == []
     assert destination.pool("gold~b").free == 3
-    assert destination.db.moves.move([node], "a")[0].outcome is Outcome.NO_RECORD
+    assert destination.db.moves.move([node], "a")[0].outcome is MoveOutcome.NO_RECORD

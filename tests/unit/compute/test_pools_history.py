@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Whatever happens: what services report as free is what is free in Ironic."""
+"""After any history: what services report as free is what is free in Ironic."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class Site:
             self.each(lambda stage: stage.service.report())
 
     def settle(self) -> None:
-        """Let all that live do what they have to, and see all that there is."""
+        """Let all living services do their work and refresh."""
         for _ in range(6):
             self.advance()
             self.each(lambda stage: stage.service.look())

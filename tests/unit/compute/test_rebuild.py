@@ -4,8 +4,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from ironic_virt import virt
-from ironic_virt.compute.db import records
 from ironic_virt.compute.states import TaskState
 from tests.unit.compute.service_stage import ServiceStage
 from tests.unit.driver.stage import IMAGE
@@ -14,7 +15,7 @@ OTHER = virt.ImageMeta("https://images.example.test/b.raw", checksum="cd" * 16)
 
 
 def rebuild(stage: ServiceStage, uuid: str, image: virt.ImageMeta | None = OTHER) -> None:
-    arguments = None if image is None else {"image": records.plain(image)}
+    arguments = None if image is None else {"image": dataclasses.asdict(image)}
     stage.do(uuid, TaskState.REBUILDING, arguments)
 
 
@@ -32,6 +33,8 @@ def test_one_that_was_stopped_is_stopped_again(stage: ServiceStage, node: str, u
     rebuild(stage, uuid)
     assert stage.state(uuid) == ("stopped", None)
     assert stage.fake.node(node)["power_state"] == "power off"
+    asked = [one.body for one in stage.fake.requests.matching("PUT", "/states/power$")]
+    assert asked == 2 * [{"target": "soft power off", "timeout": 60}]
 
 
 def test_the_same_image_again_is_a_rebuild_each_time(stage: ServiceStage, uuid: str) -> None:
@@ -52,7 +55,7 @@ def test_what_ironic_refuses_leaves_it_as_it_was(
     assert "the disk is as it was: the node is in maintenance (fan)" in stage.fault(uuid)
 
 
-def test_what_fails_on_the_way_is_in_error_and_can_be_rebuilt_again(
+def test_a_failed_rebuild_is_in_error_and_can_be_repeated(
     stage: ServiceStage, node: str, uuid: str
 ) -> None:
     stage.fake.fail_next("deploy", "Deploy step deploy.write_image failed: disk broken", node)
@@ -65,7 +68,7 @@ def test_what_fails_on_the_way_is_in_error_and_can_be_rebuilt_again(
     assert stage.state(uuid) == ("active", None)
 
 
-def test_what_a_dead_process_began_goes_on_when_the_node_can_be_found_again(
+def test_a_dead_processs_rebuild_goes_on_once_its_node_is_found(
     stage: ServiceStage, uuid: str
 ) -> None:
     faults = stage.fake.faults

@@ -42,7 +42,7 @@ def test_no_other_node_is_tried(stage: ServiceStage, nodes: list[str]) -> None:
     uuid = create(stage, nodes[1])
     stage.look(3)
     assert stage.state(uuid) == ("error", None)
-    assert "disk broken. No other node is tried: this one was asked for" in stage.fault(uuid)
+    assert "disk broken. No other node is tried: this one was requested" in stage.fault(uuid)
     stage.nobody_has(nodes)
 
 

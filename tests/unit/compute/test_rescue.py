@@ -8,14 +8,24 @@ import pytest
 import sqlalchemy as sa
 
 from ironic_virt import exceptions, virt
-from ironic_virt.compute.db import models
+from ironic_virt.compute.db import tables
 from ironic_virt.compute.errors import InvalidRequest
+from ironic_virt.testing.fake_ironic import FakeIronic
+from tests.unit.compute.conftest import DURATIONS
 from tests.unit.compute.service_stage import ServiceStage
 
 PASSWORD = "correct horse"
 EITHER_POWER = pytest.mark.parametrize(
-    ("power_state", "left"), [("power on", "active"), ("power off", "stopped")]
+    ("fake", "power_state", "left"),
+    [(True, "power on", "active"), (False, "power off", "stopped")],
+    indirect=["fake"],
 )
+
+
+@pytest.fixture
+def fake(request: pytest.FixtureRequest) -> FakeIronic:
+    """Hardware that an unrescue powers on, unless the parameter is false."""
+    return FakeIronic(durations=DURATIONS, power_follows_deploy=getattr(request, "param", True))
 
 
 def rescue(stage: ServiceStage, uuid: str, password: str = PASSWORD) -> None:
@@ -32,9 +42,9 @@ def provision_state(stage: ServiceStage, node: str) -> str:
 
 def kept(stage: ServiceStage) -> list[str | None]:
     """All passwords that are in the records."""
-    with stage.db._transactions.engine.connect() as connection:
-        rows = connection.scalars(sa.select(models.instances.c.task_args))
-        return [None if row is None else row["password"] for row in rows]
+    with stage.db.engine.connect() as connection:
+        rows = connection.scalars(sa.select(tables.instances.c.arguments))
+        return [row.get("password") for row in rows]
 
 
 def test_there_and_back_and_gone(stage: ServiceStage, node: str, uuid: str) -> None:
@@ -98,7 +108,7 @@ def test_a_delete_ends_the_wait_for_the_rescue_system(
         return wait(*args)
 
     stage.ironic.driver._rescue._wait = meanwhile  # type: ignore[attr-defined]
-    stage.look()
+    stage.look(2)
     assert stage.state(uuid) == ("deleted", None)
     assert stage.instance(uuid).fault is None
 
@@ -118,7 +128,7 @@ def test_what_ironic_refuses_leaves_it_as_it_was(
     assert stage.state(uuid) == ("rescued", None)
 
 
-def test_what_a_dead_process_has_rescued_is_not_said_to_run_its_own_system(
+def test_a_dead_processs_rescue_is_not_shown_as_its_own_system(
     stage: ServiceStage, node: str, uuid: str
 ) -> None:
     stage.requests.ask("rescue", uuid, password=PASSWORD)
@@ -130,7 +140,7 @@ def test_what_a_dead_process_has_rescued_is_not_said_to_run_its_own_system(
     assert stage.state(uuid) == ("active", None)
 
 
-def test_a_node_that_cannot_be_rescued_leaves_a_stopped_instance_stopped(
+def test_a_failed_rescue_leaves_a_stopped_instance_stopped(
     stage: ServiceStage, node: str, uuid: str
 ) -> None:
     stage.ask("stop", uuid)
@@ -141,7 +151,7 @@ def test_a_node_that_cannot_be_rescued_leaves_a_stopped_instance_stopped(
 
 
 @EITHER_POWER
-def test_one_that_failed_and_was_brought_back_is_what_its_power_says(
+def test_a_failed_rescue_brought_back_is_what_its_power_says(
     stage: ServiceStage, node: str, uuid: str, power_state: str, left: str
 ) -> None:
     stage.ask("stop", uuid)
@@ -152,7 +162,7 @@ def test_one_that_failed_and_was_brought_back_is_what_its_power_says(
     assert "the server runs its own system; the rescue failed: the ramdisk" in stage.fault(uuid)
 
 
-def test_one_that_runs_nobody_knows_what_is_in_error_and_can_be_unrescued(
+def test_an_instance_in_an_unknown_system_can_be_unrescued(
     stage: ServiceStage, node: str, uuid: str
 ) -> None:
     stage.fake.fail_next("rescue", "the ramdisk is broken", node)

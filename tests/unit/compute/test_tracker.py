@@ -62,9 +62,7 @@ def test_a_record_says_what_the_node_is(set_stage: SetStage, fake: FakeIronic) -
     assert not record.in_use
 
 
-def test_a_node_that_takes_no_instance_is_not_available(
-    stage: ServiceStage, nodes: list[str]
-) -> None:
+def test_a_node_that_takes_no_instance_is_not_available(stage, nodes) -> None:
     unclassed = stage.fake.add_node(resource_class=None)
     for node, fields in zip(
         nodes,
@@ -76,9 +74,7 @@ def test_a_node_that_takes_no_instance_is_not_available(
     assert [one.uuid for one in stage.db.compute_nodes.list() if one.available] == [unclassed]
 
 
-def test_only_nodes_with_news_are_asked_about(
-    stage: ServiceStage, nodes: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_nodes_with_news_are_asked_about(stage, nodes, monkeypatch) -> None:
     asked = asked_about(stage, monkeypatch)
     before = stage.db.compute_nodes.list()
     stage.fake.advance(60)
@@ -92,9 +88,7 @@ def test_only_nodes_with_news_are_asked_about(
     assert stage.db.compute_nodes.list() != before
 
 
-def test_now_and_then_and_without_word_of_news_all_are_asked_about(
-    stage: ServiceStage, nodes: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_news_all_nodes_are_asked_about_now_and_then(stage, nodes, monkeypatch) -> None:
     asked = asked_about(stage, monkeypatch)
     # Something else has changed a record.
     stage.db.compute_nodes.withdraw("compute1", nodes[:1])
@@ -112,9 +106,7 @@ def test_now_and_then_and_without_word_of_news_all_are_asked_about(
     assert not stage.db.compute_nodes.get(nodes[1]).available
 
 
-def test_what_could_not_be_written_is_written_with_the_next_refresh(
-    stage: ServiceStage, nodes: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_write_is_repeated_at_the_next_refresh(stage, nodes, monkeypatch) -> None:
     real = stage.db.compute_nodes.save
 
     def broken(*args: Any, **kwargs: Any) -> Any:
@@ -133,9 +125,7 @@ def test_what_could_not_be_written_is_written_with_the_next_refresh(
 
 
 @pytest.mark.parametrize("unanswered", ["/nodes$", "/nodes/NODE$"], ids=["list", "node"])
-def test_a_record_stays_until_ironic_says_that_the_node_is_gone(
-    stage: ServiceStage, nodes: list[str], unanswered: str
-) -> None:
+def test_a_record_stays_until_ironic_says_that_the_node_is_gone(stage, nodes, unanswered) -> None:
     stage.fake.remove_node(nodes[0])
     stage.fake.faults.status(500, "GET", unanswered.replace("NODE", nodes[0]), count=None)
     stage.service.refresh()
@@ -145,9 +135,7 @@ def test_a_record_stays_until_ironic_says_that_the_node_is_gone(
     assert set(stage.db.compute_nodes.uuids("compute1")) == set(nodes[1:])
 
 
-def test_a_record_with_an_instance_stays_and_is_warned_about_once(
-    stage: ServiceStage, nodes: list[str], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_record_with_an_instance_stays_with_one_warning(stage, nodes, caplog) -> None:
     uuid = stage.create()
     stage.fake.remove_node(nodes[0])
     for _ in range(3):
@@ -161,9 +149,7 @@ def test_a_record_with_an_instance_stays_and_is_warned_about_once(
     assert nodes[0] not in stage.db.compute_nodes.uuids("compute1")
 
 
-def test_a_node_that_leaves_the_group_keeps_its_record_and_is_given_to_nobody(
-    set_stage: SetStage, fake: FakeIronic, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_node_that_leaves_the_group_keeps_its_record(set_stage, fake, caplog) -> None:
     leaving, staying = (fake.add_node(shard="a", **GOLD) for _ in range(2))
     stage = set_stage(ironic={"shard_key": "a"}).begin()
     fake.set_node(leaving, shard="b")
@@ -181,9 +167,7 @@ def test_a_node_that_leaves_the_group_keeps_its_record_and_is_given_to_nobody(
     assert stage.db.compute_nodes.get(leaving).available
 
 
-def test_a_shard_that_goes_is_withdrawn_at_once_and_looked_for_little_by_little(
-    set_stage: SetStage, fake: FakeIronic, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_vanished_shard_is_withdrawn_and_looked_up_slowly(set_stage, fake, monkeypatch) -> None:
     monkeypatch.setattr(tracker, "MOST_LOOKED_UP", 2)
     nodes = [fake.add_node(shard="a", **GOLD) for _ in range(5)]
     stage = set_stage(ironic={"shard_key": "a"}).begin()
@@ -200,19 +184,17 @@ def test_a_shard_that_goes_is_withdrawn_at_once_and_looked_for_little_by_little(
 # -- nodes of others --------------------------------------------------------------
 
 
-def test_a_node_of_another_host_is_left_alone_and_warned_about_once(
-    set_stage: SetStage, nodes: list[str], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_node_of_another_host_is_left_alone_with_one_warning(set_stage, nodes, caplog) -> None:
     set_stage("compute1").begin()
     other = set_stage("compute2").begin()
     for _ in range(3):
         other.service.refresh()
     assert set(other.db.compute_nodes.owners(nodes).values()) == {"compute1"}
-    (warned,) = [line for line in caplog.messages if "records give them to host compute1" in line]
+    (warned,) = [line for line in caplog.messages if "records give to host compute1" in line]
     assert all(node in warned for node in nodes)
 
 
-def test_a_record_that_another_host_wrote_just_before_is_not_taken_over(
+def test_a_record_that_another_host_just_wrote_is_not_taken_over(
     set_stage: SetStage,
     nodes: list[str],
     caplog: pytest.LogCaptureFixture,
@@ -229,9 +211,7 @@ def test_a_record_that_another_host_wrote_just_before_is_not_taken_over(
     assert len([line for line in caplog.messages if "belongs to host compute1" in line]) == 3
 
 
-def test_only_with_a_ring_do_records_change_their_host(
-    set_stage: SetStage, fake: FakeIronic
-) -> None:
+def test_only_with_a_ring_do_records_change_their_host(set_stage, fake) -> None:
     nodes = fake.add_nodes(20, **GOLD)
     ring = {"peer_list": "compute1,compute2"}
     first = set_stage("compute1", ironic=ring).begin()
@@ -250,12 +230,6 @@ def test_only_with_a_ring_do_records_change_their_host(
 # -- when Ironic can't be asked -----------------------------------------------
 
 
-def counted(stage: ServiceStage, result: str) -> float:
-    """How many refreshes had a result."""
-    name = "ironic_virt_refreshes_total"
-    return stage.service.metrics.registry.get_sample_value(name, {"result": result}) or 0.0
-
-
 def away(stage: ServiceStage, seconds: float) -> None:
     """Refresh for some time while Ironic answers nothing."""
     stage.fake.faults.status(503, count=None)
@@ -266,20 +240,16 @@ def away(stage: ServiceStage, seconds: float) -> None:
     stage.fake.faults.clear()
 
 
-def test_a_refresh_counts_as_failed_while_ironic_is_away(
-    stage: ServiceStage, nodes: list[str]
-) -> None:
+def test_nodes_stay_offered_for_a_while_when_ironic_is_away(stage, nodes) -> None:
     stage.db.compute_nodes.get(nodes[0])
-    before = counted(stage, "ok")
     away(stage, 270)
-    assert counted(stage, "ok") == before
-    assert counted(stage, "failed") >= 2
+    assert "Ironic could not be asked" in " ".join(stage.service.troubles())
     assert all(stage.db.compute_nodes.get(node).available for node in nodes)
     stage.service.refresh()
-    assert counted(stage, "ok") == before + 1
+    assert "Ironic could not be asked" not in " ".join(stage.service.troubles())
 
 
-def test_nodes_that_were_listed_too_long_ago_are_not_offered_and_keep_their_records(
+def test_nodes_listed_too_long_ago_are_not_offered_but_recorded(
     set_stage: SetStage, nodes: list[str], fake: FakeIronic, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -297,9 +267,7 @@ def test_nodes_that_were_listed_too_long_ago_are_not_offered_and_keep_their_reco
     assert "The nodes of this host are offered again" in caplog.messages
 
 
-def test_pools_of_nodes_that_were_listed_too_long_ago_take_no_instance(
-    set_stage: SetStage, nodes: list[str]
-) -> None:
+def test_pools_listed_too_long_ago_take_no_instance(set_stage: SetStage, nodes: list[str]) -> None:
     stage = set_stage(ironic={"inventory_max_age": 900, "node_selection": "ironic"}).begin()
     away(stage, 1800)
     assert [(pool.total, pool.free) for pool in stage.db.pools.list()] == [(3, 0)]
@@ -307,17 +275,13 @@ def test_pools_of_nodes_that_were_listed_too_long_ago_take_no_instance(
     assert [(pool.total, pool.free) for pool in stage.db.pools.list()] == [(3, 3)]
 
 
-def test_without_a_limit_nodes_are_offered_however_old_the_list_is(
-    set_stage: SetStage, nodes: list[str], fake: FakeIronic
-) -> None:
+def test_without_a_limit_nodes_of_an_old_list_are_offered(set_stage, nodes, fake) -> None:
     stage = set_stage(ironic={"inventory_max_age": 0}).begin()
     away(stage, 7200)
     assert all(stage.db.compute_nodes.get(node).available for node in nodes)
 
 
-def test_a_node_that_was_given_back_is_found_soon_after_it_is_clean(
-    set_stage: SetStage, fake: FakeIronic
-) -> None:
+def test_a_node_given_back_is_found_soon_after_it_is_clean(set_stage, fake) -> None:
     """The script that everybody writes first: delete and create, twenty times on one node."""
     fake.add_node(resource_class="gold")
     stage = set_stage().begin()
@@ -341,9 +305,7 @@ def test_a_node_that_was_given_back_is_found_soon_after_it_is_clean(
         assert stage.service._until_refresh() == stage.conf.compute.resource_refresh_interval
 
 
-def test_a_list_from_before_the_delete_does_not_end_the_looks_at_its_node(
-    stage: ServiceStage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_older_list_does_not_end_the_looks_at_a_node(stage, monkeypatch) -> None:
     uuid = stage.build()
     real = stage.service.driver.get_available_nodes
 
@@ -358,9 +320,7 @@ def test_a_list_from_before_the_delete_does_not_end_the_looks_at_its_node(
     assert stage.service._until_refresh() == 0.5
 
 
-def test_credentials_that_ironic_refuses_end_the_first_start_and_no_later_one(
-    set_stage: SetStage, fake: FakeIronic
-) -> None:
+def test_refused_credentials_end_the_first_start_only(set_stage, fake) -> None:
     fake.add_node(resource_class="gold")
     stage = set_stage()
     fake.faults.status(401, "GET", "/nodes", count=None)

@@ -2,7 +2,7 @@
 
 """A stage for stories about the driver: the whole of it, over a fake Ironic in process.
 
-Nothing of ours is replaced but the clocks: where the driver would sleep, the fake's
+Only the clocks are replaced: where the driver would sleep, the fake's
 virtual clock moves on, so that a story takes no time and goes the same way
 each time.
 """
@@ -30,6 +30,7 @@ from ironic_virt.driver import IronicDriver
 from ironic_virt.driver.claim import KEY_PREFIX
 from ironic_virt.testing.fake_ironic import FakeIronic
 from ironic_virt.testing.fake_ironic.faults import Fault
+from tests.compute_service import VirtAPI
 from tests.crashing import CrashingChannel
 from tests.in_process import InProcessChannel
 
@@ -61,46 +62,36 @@ def make_conf(directory: Path, host: str = "compute1", **options: Any) -> cfg.Co
     return ironic_virt_conf.load([str(write_conf(directory, host, **options))])
 
 
-class Service(virt.VirtAPI):
-    """The least of a compute service.
+class Service(VirtAPI):
+    """The least of a compute service, whose every answer a test may change.
 
     :ivar live: the hosts that are up.
     :ivar owned: the instances that this host has.
     :ivar owners: the hosts that the records give nodes to.
-    :ivar unwanted: why a build is not wanted any more.
     :ivar tried: nodes on which an instance could not be deployed, by the instance's uuid.
     :ivar places: the compute nodes that the records put its instances on.
-    :ivar hosts: the hosts of instances.
     :ivar image: what an instance is to be deployed from.
     :ivar has_drive: whether instances have a config drive.
     :ivar drive: the config drive that they have; by default it tells uuid and password.
     :ivar on_config_drive: called while one is made.
-    :ivar addresses: the fixed addresses of an instance's VIFs.
     :ivar steps: what was reported.
-    :ivar told: the same, with its details.
+    :ivar reports: each reported step with its detail.
     """
 
     def __init__(self, host: str = "compute1") -> None:
-        self._host = host
+        super().__init__(host)
         self.live = [host]
         self.owned = {INSTANCE}
         self.owners: dict[str, str] = {}
-        self.unwanted: str | None = None
         self.tried: dict[str, Collection[str]] = {}
         self.on_abort_question: Callable[[], None] | None = None
         self.places: dict[str, str] = {}
-        self.hosts: dict[str, str] = {}
         self.image: virt.ImageMeta | None = IMAGE
         self.has_drive = True
         self.drive: virt.ConfigDrive | None = None
         self.on_config_drive: Callable[[], None] | None = None
-        self.addresses: Mapping[str, Sequence[str]] = {}
         self.steps: list[str] = []
-        self.told: list[str] = []
-
-    @property
-    def host(self) -> str:
-        return self._host
+        self.reports: list[str] = []
 
     def live_hosts(self) -> Collection[str]:
         return list(self.live)
@@ -114,9 +105,6 @@ class Service(virt.VirtAPI):
     def instance_places(self) -> Mapping[str, str]:
         return dict.fromkeys(self.owned, "") | self.places
 
-    def instance_hosts(self, uuids: Collection[str]) -> Mapping[str, str]:
-        return {uuid: self.hosts[uuid] for uuid in uuids if uuid in self.hosts}
-
     def existing_instances(self, uuids: Collection[str]) -> Collection[str]:
         return (self.owned | self.hosts.keys()).intersection(uuids)
 
@@ -125,9 +113,6 @@ class Service(virt.VirtAPI):
 
     def image_of(self, instance: virt.InstanceLike) -> virt.ImageLike | None:
         return self.image
-
-    def fixed_addresses(self, instance: virt.InstanceLike) -> Mapping[str, Sequence[str]]:
-        return self.addresses
 
     def abort_reason(self, instance: virt.InstanceLike) -> str | None:
         if self.on_abort_question is not None:
@@ -144,7 +129,7 @@ class Service(virt.VirtAPI):
 
     def report_progress(self, instance: virt.InstanceLike, step: str, detail: str = "") -> None:
         self.steps.append(step if instance.uuid == INSTANCE else f"{step} {instance.uuid}")
-        self.told.append(f"{step}: {detail}")
+        self.reports.append(f"{step}: {detail}")
 
 
 def meanwhile(act: Callable[[], object], *, hits: bool = False) -> Callable[..., bool]:
@@ -158,6 +143,19 @@ def meanwhile(act: Callable[[], object], *, hits: bool = False) -> Callable[...,
         return hits
 
     return when
+
+
+def just_before(fake: FakeIronic, act: Callable[[], object]) -> None:
+    """Have something happen as the next request for a provision state comes in."""
+    handle = fake.handle
+
+    def late(method: str, path: str, *more: Any) -> Any:
+        if path.endswith("/states/provision"):
+            fake.handle = handle  # type: ignore[method-assign]
+            act()
+        return handle(method, path, *more)
+
+    fake.handle = late  # type: ignore[method-assign]
 
 
 def find_locked(fake: FakeIronic, method: str, path: str = "", **rule: Any) -> Fault:
@@ -194,7 +192,7 @@ class _VirtualPauses:
             # Not past what others sleep for: it is asked again what is left.
             self._fake.advance(min(seconds, _STEP))
             return
-        # How long is asked anew when the caller is idle: it may be another wait's.
+        # How long is asked again when the caller is idle: it may be another wait's.
         before = self._idle
         condition.wait(0.002)
         self._ready = self._idle > before
@@ -271,7 +269,7 @@ class Stage:
         return self.stopping
 
     def restarted(self) -> Stage:
-        """The same service after a restart, on the same Ironic."""
+        """Return the stage after a restart of the service, on the same Ironic."""
         return Stage(self.fake, self.conf, self.service)
 
     def set_options(self, **options: Any) -> None:
@@ -325,7 +323,7 @@ class Stage:
         self.fake.advance(60)
         self.fake.requests.clear()
         self.service.steps.clear()
-        self.service.told.clear()
+        self.service.reports.clear()
         return placed
 
     def reserve(self, instance: virt.Instance) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from ironic_virt import exceptions, virt
 from ironic_virt.testing.fake_ironic import FakeIronic
-from tests.unit.driver.stage import IMAGE, INSTANCE, Act, SetStage, Stage
+from tests.unit.driver.stage import IMAGE, INSTANCE, SetStage, Stage
 
 HTML = b"<html><body>Sign in</body></html>"
 
@@ -41,9 +41,7 @@ DISTURBANCES: dict[str, Callable[[FakeIronic], object]] = {
 
 
 @pytest.mark.parametrize("disturb", DISTURBANCES.values(), ids=list(DISTURBANCES))
-def test_a_deployment_that_a_restart_has_interrupted_is_finished_past_any_answer(
-    brief: Stage, begun: virt.Instance, node: str, disturb: Callable[[FakeIronic], object]
-) -> None:
+def test_a_restart_finishes_a_deployment_past_any_answer(brief, begun, node, disturb) -> None:
     disturb(brief.fake)
     brief.driver.finish_spawn(begun)
     there = brief.fake.node(node)
@@ -61,13 +59,7 @@ def finish(stage: Stage, instance: virt.Instance) -> None:
 
 
 @pytest.mark.parametrize("act", [spawn, finish])
-def test_an_error_of_this_host_while_it_deploys_is_logged_and_the_deployment_goes_on(
-    brief: Stage,
-    node: str,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    act: Act,
-) -> None:
+def test_a_host_error_during_a_deployment_is_logged_only(brief, node, monkeypatch, caplog, act):
     report, broken = brief.service.report_progress, iter([True])
 
     def fail_once(instance: virt.InstanceLike, step: str, detail: str = "") -> None:
@@ -103,9 +95,7 @@ def test_refusals_that_end_the_wait_do_not_end_the_deployment(brief: Stage, node
 
 
 @pytest.mark.parametrize("seconds", range(60, 200, 12))
-def test_however_long_nothing_can_be_seen_what_has_been_deployed_is_not_torn_down(
-    brief: Stage, node: str, seconds: int
-) -> None:
+def test_a_deployed_node_that_cannot_be_seen_is_not_torn_down(brief, node, seconds) -> None:
     away_while_deploying(brief, node, seconds)
     with contextlib.suppress(exceptions.WaitCancelled):
         brief.spawn(brief.instance(node))
@@ -114,18 +104,14 @@ def test_however_long_nothing_can_be_seen_what_has_been_deployed_is_not_torn_dow
     assert (there["provision_state"], there["instance_uuid"]) == ("active", INSTANCE)
 
 
-def test_after_a_restart_an_answer_is_waited_for_without_a_limit(
-    brief: Stage, begun: virt.Instance, node: str
-) -> None:
+def test_after_a_restart_an_answer_is_waited_for_without_a_limit(brief, begun, node) -> None:
     away_while_deploying(brief, node, 5000)
     brief.driver.finish_spawn(begun)
     assert brief.fake.node(node)["provision_state"] == "active"
     assert max(brief.pauses) == 60
 
 
-def test_what_can_not_be_seen_for_very_long_is_left_to_a_later_call(
-    brief: Stage, node: str
-) -> None:
+def test_a_node_unseen_for_very_long_is_left_to_a_later_call(brief: Stage, node: str) -> None:
     away_while_deploying(brief, node, 1000)
     instance = brief.instance(node)
     with pytest.raises(exceptions.WaitCancelled, match="left alone"):
@@ -137,9 +123,7 @@ def test_what_can_not_be_seen_for_very_long_is_left_to_a_later_call(
     assert brief.provision_requests("active") == 1
 
 
-def test_what_can_not_be_seen_is_asked_for_no_longer_than_it_is_wanted(
-    brief: Stage, node: str
-) -> None:
+def test_an_unseen_node_is_asked_for_only_while_it_is_wanted(brief: Stage, node: str) -> None:
     away_while_deploying(brief, node, 1000)
 
     def unwanted() -> None:
@@ -161,9 +145,7 @@ def test_a_service_that_stops_asks_no_more(brief: Stage, begun: virt.Instance, n
 
 
 @pytest.mark.parametrize("method", ["PATCH", "PUT"])
-def test_what_had_not_begun_is_undone_with_the_first_error(
-    brief: Stage, node: str, method: str
-) -> None:
+def test_what_had_not_begun_is_undone_with_the_first_error(brief, node, method) -> None:
     untouched = brief.trace(node)
     instance = brief.instance(node)
     brief.reserve(instance)
@@ -173,9 +155,7 @@ def test_what_had_not_begun_is_undone_with_the_first_error(
     assert brief.trace(node) == untouched
 
 
-def test_trouble_that_does_not_pass_is_an_error_in_the_end(
-    brief: Stage, node: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_trouble_that_does_not_pass_is_an_error_in_the_end(brief, node, monkeypatch) -> None:
     def fail(*_: Any) -> None:
         raise RuntimeError("no memory left")
 

@@ -104,7 +104,7 @@ Point = tuple[int, bool]
 def points(conf: cfg.ConfigOpts, act: Act, *, before: Act, place: Place) -> Iterable[Point]:
     """Where to die, found in a life in which it does not die.
 
-    To die before a request is no other case than to die before the one before, if Ironic has not
+    To die before a request is the same case as to die before the previous one, if Ironic has not
     changed in between; and to die after one is to die before the next.  Only a nightly run tries
     them all.
     """
@@ -176,9 +176,7 @@ def test_called_again_it_ends_as_if_nothing_had_happened(tmp_path: Path, story: 
 
 
 @pytest.mark.parametrize("place", [PLAIN, POOLS], ids=["picked here", "picked by Ironic"])
-def test_a_build_is_finished_from_the_deployment_on_or_leaves_nothing(
-    tmp_path: Path, place: Place
-) -> None:
+def test_a_build_is_finished_once_deployed_or_leaves_nothing(tmp_path: Path, place: Place) -> None:
     conf = make_conf(tmp_path, **place.options)
     fake, node = place.ironic()
     usual = Stage(fake, conf)
@@ -236,5 +234,5 @@ def test_a_power_call_goes_on(tmp_path: Path, what: str) -> None:
         assert (now["power_state"], now["target_power_state"]) == (wanted, None)
         asked = restarted.fake.requests.matching("PUT", "/states/power$")
         taken = [entry for entry in asked if entry.status == 202]
-        # What had ended when the process died can't be told from what never began.
+        # A change that had ended when the process died looks like one that never began.
         assert 1 <= len(taken) <= (1 if at <= before_it_waits else 2), where

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What Ironic is told about a deployment."""
+"""What is written to a node for a deployment."""
 
 import json
 from typing import Any
@@ -28,7 +28,7 @@ def info(image: ImageMeta, node: Node = NODE, **flavor: Any) -> dict[str, Any]:
         user_id="u1",
         flavor=Flavor("bm.large", vcpus=8, memory_mb=1024, root_gb=10, swap=512, **flavor),
     )
-    return instance_info.wanted(DeployRequest(instance, image), node, {"project_name": "Demo"})
+    return instance_info.make_info(DeployRequest(instance, image), node, {"project_name": "Demo"})
 
 
 def test_sizes_are_texts_and_the_names_are_novas() -> None:
@@ -72,9 +72,7 @@ KICKSTART = {"ks_template": f"{URL}ks.cfg"}
     ],
     ids=["partitions", "a kickstart", "a kickstart of a tree"],
 )
-def test_a_kernel_and_a_ramdisk_make_a_partition_image(
-    image: str, parts: tuple[str, ...], told: dict[str, str | None]
-) -> None:
+def test_a_kernel_and_a_ramdisk_make_a_partition_image(image, parts, told) -> None:
     properties = {f"{name}_id": PARTS[name] for name in parts}
     if "ks_template" in told:
         properties |= KICKSTART
@@ -94,25 +92,23 @@ def test_a_kernel_and_a_ramdisk_make_a_partition_image(
         (GLANCE_ID, (), None),
     ],
 )
-def test_a_node_that_anaconda_installs_gets_no_image_that_lacks_a_part(
-    url: str, has: tuple[str, ...], lacks: str | None
-) -> None:
+def test_anaconda_gets_no_image_that_lacks_a_part(url, has, lacks) -> None:
     node = msgspec.structs.replace(NODE, deploy_interface="anaconda")
     image = ImageMeta(url, properties=dict.fromkeys(has, "https://a/part"))
     instance = Instance("6d2b4f02-0000-4000-8000-000000000001", "web", Flavor("bm"))
     request = DeployRequest(instance, image)
     if lacks is None:
-        assert instance_info.wanted(request, node, {})["image_source"] == url
+        assert instance_info.make_info(request, node, {})["image_source"] == url
         return
     with pytest.raises(exceptions.ImageRefused, match=f"properties {lacks}$") as caught:
-        instance_info.wanted(request, node, {})
+        instance_info.make_info(request, node, {})
     assert not caught.value.retriable
-    assert instance_info.wanted(request, NODE, {})
+    assert instance_info.make_info(request, NODE, {})
     from_volume = DeployRequest(instance, image, block_devices=[BlockDevice("v0", 0, {})])
-    assert instance_info.wanted(from_volume, node, {})
+    assert instance_info.make_info(from_volume, node, {})
 
 
-def test_an_image_to_be_run_from_memory_is_booted_as_it_is_or_by_kernel_and_ramdisk() -> None:
+def test_a_ramdisk_image_is_booted_whole_or_by_its_parts() -> None:
     properties = {"ironic_ramdisk_deploy": "true"}
     told = info(ImageMeta(f"{URL}a.iso", properties=properties))
     assert (told["boot_iso"], told["ironic_ramdisk_deploy"]) == (f"{URL}a.iso", "True")
@@ -131,7 +127,7 @@ def test_an_image_in_glance_tells_all_that_itself() -> None:
     assert {"boot_iso", "kernel", "image_type"}.isdisjoint(told)
 
 
-def test_capabilities_and_traits_of_the_flavor_are_required_of_the_node() -> None:
+def test_capabilities_and_traits_of_the_flavor_are_required() -> None:
     specs = {
         "capabilities:boot_mode": "uefi",
         "capabilities:secure_boot": "true",
@@ -149,7 +145,7 @@ def test_capabilities_and_traits_of_the_flavor_are_required_of_the_node() -> Non
     assert told["traits"] == ["CUSTOM_A", "CUSTOM_B", "CUSTOM_D", "CUSTOM_I", "CUSTOM_J"]
 
 
-def test_where_a_capability_has_an_operator_ironic_is_told_the_nodes_own_value() -> None:
+def test_for_an_operator_ironic_gets_the_nodes_own_value() -> None:
     own = NodeProperties(capabilities=(("boot_mode", "uefi"), ("cores", "64"), ("disk", "ssd")))
     specs = {
         "capabilities:boot_mode": "<or> bios <or> uefi",
@@ -189,7 +185,7 @@ def test_a_name_is_told_as_ironics_database_can_hold_it(name: str, told: str) ->
     flavor = Flavor("bm")
     instance = Instance(uuid=NODE.uuid, name="i", display_name=name, flavor=flavor)
     request = DeployRequest(instance, ImageMeta(GLANCE_ID))
-    assert instance_info.wanted(request, NODE, {})["display_name"] == told
+    assert instance_info.make_info(request, NODE, {})["display_name"] == told
 
 
 def test_without_an_image_nothing_is_deployed() -> None:

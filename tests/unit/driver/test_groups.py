@@ -4,17 +4,14 @@
 
 from __future__ import annotations
 
-import random
-from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from ironic_virt import exceptions, virt
-from ironic_virt.driver.groups import levels, refusal
-from ironic_virt.testing.fake_ironic import FakeIronic
-from tests.unit.driver.stage import INSTANCE, SetStage, Stage
+from ironic_virt.driver.groups import find_places, rank_domains, why_refused
+from ironic_virt.testing.fake_ironic import Durations, FakeIronic
+from tests.unit.driver.stage import INSTANCE, SetStage, Stage, meanwhile
 from tests.unit.driver.test_reservation import POOL, instance
 
 GROUP = "99999999-0000-4000-8000-000000000001"
@@ -43,10 +40,8 @@ def of(policy: str, **fields: Any) -> virt.ServerGroup:
         (of("soft-affinity"), "", {"r1": 9}, None),
     ],
 )
-def test_what_a_group_refuses(
-    group: virt.ServerGroup, domain: str, members: dict[str, int], reason: str | None
-) -> None:
-    refused = refusal(group, domain, members)
+def test_what_a_group_refuses(group, domain, members, reason) -> None:
+    refused = why_refused(group, domain, members)
     assert (refused is None) == (reason is None)
     assert (refused or "").startswith(reason or "")
 
@@ -63,81 +58,22 @@ def test_what_a_group_refuses(
         (ANTI, {"a": 1}, {"a": 2}, []),
     ],
 )
-def test_which_domains_suit_best(
-    group: virt.ServerGroup, members: dict[str, int], free: dict[str, int], order: list[str]
-) -> None:
-    assert levels(group, members, free) == [frozenset(level or [""]) for level in order]
+def test_which_domains_suit_best(group, members, free, order) -> None:
+    assert rank_domains(group, members, free) == [frozenset(level or [""]) for level in order]
 
 
-# -- races --------------------------------------------------------------------
-
-
-class Builder:
-    """A build as its steps: each is one call to the records, after which others may go on."""
-
-    def __init__(self, world: World, service: int, number: int) -> None:
-        self.uuid, self.service, self.domain = f"b{number}", service, ""
-        self.passed = False
-        self._world = world
-
-    def run(self) -> Iterator[None]:
-        world = self._world
-        while world.locks.get(self.service) not in (None, self.uuid):
-            yield
-        world.locks[self.service] = self.uuid
-        others = Counter(world.marks.values())
-        options = [name for name in world.domains if refusal(world.group, name, others) is None]
-        self.domain = world.rng.choice(options or world.domains)
-        yield
-        world.marks[self.uuid] = self.domain
-        yield
-        others = Counter(mark for uuid, mark in world.marks.items() if uuid != self.uuid)
-        reason = refusal(world.group, self.domain, others)
-        yield
-        if reason is None:
-            self.passed = True
-        else:
-            del world.marks[self.uuid]
-        world.locks.pop(self.service)
-
-
-class World:
-    """The records, several services and their builds, in an order that chance decides."""
-
-    def __init__(self, seed: int, group: virt.ServerGroup, services: int) -> None:
-        self.rng = random.Random(seed)
-        self.group = group
-        self.domains = ["r0", "r1", "r2", "r3"]
-        self.marks: dict[str, str] = {}
-        self.locks: dict[int, str] = {}
-        self.builders = [Builder(self, number % services, number) for number in range(8)]
-
-    def run(self) -> None:
-        running = {builder: builder.run() for builder in self.builders}
-        dying = self.rng.choice(self.builders)
-        dies_after = self.rng.randrange(12)
-        while running:
-            builder = self.rng.choice(list(running))
-            if builder is dying and not (dies_after := dies_after - 1):
-                # With it goes its lock; what it has written stays.
-                if self.locks.get(builder.service) == builder.uuid:
-                    self.locks.pop(builder.service)
-                del running[builder]
-            elif next(running[builder], self) is self:
-                del running[builder]
-
-
-@pytest.mark.parametrize("services", [1, 3])
-@pytest.mark.parametrize("group", [ANTI, of("anti-affinity", most=2), PACK], ids=str)
-def test_no_race_gets_around_a_group(group: virt.ServerGroup, services: int) -> None:
-    for seed in range(1000):
-        world = World(seed, group, services)
-        world.run()
-        used = Counter(builder.domain for builder in world.builders if builder.passed)
-        if group.policy == "affinity":
-            assert len(used) <= 1, (seed, used)
-        else:
-            assert max(used.values(), default=0) <= group.most, (seed, used)
+@pytest.mark.parametrize(
+    ("group", "members", "free", "allowed"),
+    [
+        (of("anti-affinity", building=1), {"a": 1}, {"a": 2, "b": 1, "c": 1}, "bc"),
+        (of("anti-affinity", building=2), {"a": 1}, {"a": 2, "b": 1, "c": 1}, ""),
+        (of("anti-affinity", building=2, most=2), {"a": 1}, {"a": 2, "b": 3}, "ab"),
+        (of("affinity", building=1), {}, {"a": 2, "b": 1, "": 9}, "a"),
+        (of("affinity", building=1), {"b": 1}, {"a": 2, "b": 1}, ""),
+    ],
+)
+def test_all_of_a_request_have_a_place_or_none(group, members, free, allowed) -> None:
+    assert find_places(group, members, free) == frozenset(allowed)
 
 
 # -- the driver ---------------------------------------------------------------
@@ -147,12 +83,12 @@ class Records:
     """What a service says of our instance's group."""
 
     def __init__(self, stage: Stage, policy: str, **domains: str | None) -> None:
-        self.stage, self.policy, self.domains = stage, policy, domains
+        service, self.policy, self.domains = stage.service, policy, domains
         self.noted: list[str | None] = []
         self.wanted: set[str] | None = None
-        stage.service.group_of = lambda instance: of(self.policy, domains=self.domains)  # type: ignore[method-assign]
-        stage.service.domains_of = lambda instance: self.wanted  # type: ignore[method-assign]
-        stage.service.note_domain = lambda instance, domain: self.noted.append(domain)  # type: ignore[method-assign]
+        service.group_of = lambda vm: {INSTANCE: of(self.policy, domains=self.domains)}[vm.uuid]
+        service.domains_of = lambda vm: {INSTANCE: self.wanted}[vm.uuid]
+        service.note_domain = lambda vm, domain: self.noted.append(domain)
 
 
 def rack(fake: FakeIronic, name: str, **fields: Any) -> str:
@@ -180,9 +116,7 @@ def test_a_node_in_a_domain_that_is_full_is_refused(fake: FakeIronic, set_stage:
     assert records.noted == ["r1", None, "r1"]
 
 
-def test_a_member_from_before_counts_where_its_node_is(
-    fake: FakeIronic, set_stage: SetStage
-) -> None:
+def test_a_member_from_before_counts_where_its_node_is(fake, set_stage) -> None:
     stage = set_stage(fake, failure_domain="capabilities/rack")
     rack(fake, "r1", instance_uuid=OTHER, provision_state="active")
     node = rack(fake, "r1")
@@ -191,8 +125,8 @@ def test_a_member_from_before_counts_where_its_node_is(
         stage.reserve(stage.instance(node))
 
 
-def test_without_the_option_each_node_is_a_domain(fake: FakeIronic, set_stage: SetStage) -> None:
-    stage = set_stage(fake)
+def test_each_node_may_be_a_domain(fake: FakeIronic, set_stage: SetStage) -> None:
+    stage = set_stage(fake, failure_domain="uuid")
     other, node = rack(fake, "r1"), rack(fake, "r1")
     records = Records(stage, "anti-affinity", other=other)
     stage.reserve(stage.instance(node))
@@ -224,13 +158,41 @@ def test_in_pools_another_service_may_be_as_quick(fake: FakeIronic, set_stage: S
     stage.reserve(instance(stage))
     first, none, second = records.noted
     assert (none, {first, second}) == (None, {"r1", "r2"})
+    assert stage.pauses[1] <= 0.5, "the other one makes a pause, too"
     assert fake.node(carrier(fake))["properties"]["capabilities"] == f"rack:{second}"
 
 
+def test_in_pools_a_node_that_broke_is_not_written_down(fake, set_stage) -> None:
+    stage = set_stage(fake, node_selection="ironic", failure_domain="capabilities/rack")
+    node = rack(fake, "r1")
+    records = Records(stage, "anti-affinity")
+    breaks = meanwhile(lambda: carrier(fake) and fake.set_node(node, maintenance=True))
+    fake.faults.status(500, "GET", f"/nodes/{node}", count=None, when=breaks)
+    with pytest.raises(exceptions.ReservationFailed):
+        stage.reserve(instance(stage))
+    assert (records.noted, len(stage.pauses)) == ([], 1)
+
+
+@pytest.mark.parametrize("selection", ["scheduler", "ironic"])
+def test_a_look_that_fails_gives_the_node_up(fake, set_stage, selection) -> None:
+    stage = set_stage(fake, node_selection=selection, failure_domain="capabilities/rack")
+    node = rack(fake, "r1")
+    Records(stage, "anti-affinity")
+
+    def fail(instance: virt.InstanceLike, domain: str | None) -> None:
+        raise RuntimeError("the records are away")
+
+    stage.service.note_domain = fail  # type: ignore[method-assign]
+    server = stage.instance(node) if selection == "scheduler" else instance(stage)
+    with pytest.raises(RuntimeError):
+        stage.reserve(server)
+    fake.settle()
+    assert carrier(fake) is None
+    assert fake.allocations() == []
+
+
 @pytest.mark.parametrize("wanted", [None, {"r3"}])
-def test_in_pools_the_error_names_the_group_first(
-    fake: FakeIronic, set_stage: SetStage, wanted: set[str] | None
-) -> None:
+def test_in_pools_the_error_names_the_group_first(fake, set_stage, wanted) -> None:
     stage = set_stage(fake, node_selection="ironic", failure_domain="capabilities/rack")
     rack(fake, "r1")
     Records(stage, "anti-affinity", other="r1").wanted = wanted
@@ -241,18 +203,36 @@ def test_in_pools_the_error_names_the_group_first(
     assert fake.requests.matching("POST", "/allocations$") == []
 
 
+def test_in_pools_an_earlier_request_may_get_another_domain(set_stage: SetStage) -> None:
+    fake = FakeIronic(durations=Durations(allocate=20))
+    stage = set_stage(fake, node_selection="ironic", failure_domain="capabilities/rack")
+    rack(fake, "r1")
+    records = Records(stage, "anti-affinity")
+    stage.stopping = True
+    with pytest.raises(exceptions.WaitCancelled):
+        stage.reserve(instance(stage))
+    stage.stopping = False
+    rack(fake, "r2")
+    stage.refresh()
+    records.domains = {"other": "r1"}
+    stage.reserve(instance(stage))
+    fake.settle()
+    assert fake.node(carrier(fake))["properties"]["capabilities"] == "rack:r2"
+    assert len(fake.allocations()) == 1
+
+
 def test_a_pool_says_what_is_free_in_each_domain(fake: FakeIronic, set_stage: SetStage) -> None:
     stage = set_stage(fake, node_selection="ironic", failure_domain="capabilities/rack")
     for name in ("r1", "r1", "r2"):
         rack(fake, name)
     fake.add_node(ports=1, resource_class="gold")
     stage.refresh()
-    assert stage.driver.get_available_resource(POOL).free_by_domain == {"r1": 2, "r2": 1}
+    assert stage.driver.get_available_resource(POOL).failure_domains == {"r1": 2, "r2": 1}
 
 
 def test_a_node_says_its_domain(fake: FakeIronic, set_stage: SetStage) -> None:
     stage = set_stage(fake, failure_domain="capabilities/rack")
     nodes = [rack(fake, "r1"), fake.add_node(ports=1, resource_class="gold")]
     stage.refresh()
-    domains = [stage.driver.get_available_resource(node).failure_domain for node in nodes]
-    assert domains == ["r1", ""]
+    domains = [stage.driver.get_available_resource(node).failure_domains for node in nodes]
+    assert domains == [{"r1": 1}, {"": 1}]

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from ironic_virt import exceptions, virt
+from ironic_virt import exceptions
 from ironic_virt.baremetal.history import NodeEvent
 from ironic_virt.driver import history
 from ironic_virt.testing.fake_ironic import Durations, FakeIronic
-from tests.unit.driver.stage import Act, SetStage, Stage
+from tests.unit.driver.stage import SetStage, Stage
 
 ORIGIN = "Ironic's history of the node: ERROR, {kind}, by conductor-1, at 20"
 
@@ -32,13 +32,7 @@ def history_requests(fake: FakeIronic) -> int:
 
 @pytest.mark.parametrize(("before", "act", "operation", "kind"), STEPS)
 def test_an_error_ends_with_what_the_history_has_of_the_step(
-    stage: Stage,
-    fake: FakeIronic,
-    node: str,
-    before: tuple[Act, ...],
-    act: Act,
-    operation: str,
-    kind: str,
+    stage, fake, node, before, act, operation, kind
 ) -> None:
     instance = stage.instance(node)
     for one in before:
@@ -52,9 +46,7 @@ def test_an_error_ends_with_what_the_history_has_of_the_step(
     assert history_requests(fake) == 1
 
 
-def test_an_old_server_that_can_not_sort_is_asked_for_all(
-    stage: Stage, fake: FakeIronic, node: str
-) -> None:
+def test_an_old_server_that_can_not_sort_is_asked_for_all(stage, fake, node) -> None:
     """Ironic 24.1 refuses ``sort_dir``."""
     fake.fail_next("deploy", "the disk is gone")
     fake.faults.status(400, method="GET", path="/history$")
@@ -71,9 +63,7 @@ def test_an_old_server_that_can_not_sort_is_asked_for_all(
     [{"status": 403}, {"status": 503}, {"status": 200, "body": b"<html>"}, {"status": 404}],
     ids=lambda trouble: str(trouble["status"]),
 )
-def test_a_history_that_can_not_be_read_changes_nothing(
-    stage: Stage, fake: FakeIronic, node: str, trouble: dict[str, Any]
-) -> None:
+def test_a_history_that_can_not_be_read_changes_nothing(stage, fake, node, trouble) -> None:
     fake.fail_next("deploy", "the disk is gone")
     fake.faults.status(method="GET", path="/history$", count=None, **trouble)
     before = stage.trace(node)
@@ -85,9 +75,7 @@ def test_a_history_that_can_not_be_read_changes_nothing(
     assert stage.trace(node) == before | {"last_error": fake.node(node)["last_error"]}
 
 
-def test_what_was_refused_has_no_history(
-    stage: Stage, fake: FakeIronic, instance: virt.Instance
-) -> None:
+def test_what_was_refused_has_no_history(stage, fake, instance) -> None:
     fake.faults.status(400, "PUT", "/states/provision$", body="not in this state")
     with pytest.raises(exceptions.RebuildFailed, match="not in this state") as caught:
         stage.rebuild(instance)
@@ -95,7 +83,7 @@ def test_what_was_refused_has_no_history(
     assert not hasattr(caught.value, "__notes__")
 
 
-def test_a_step_that_takes_too_long_is_told_of_with_the_last_event(set_stage: SetStage) -> None:
+def test_a_step_that_takes_too_long_names_the_last_event(set_stage: SetStage) -> None:
     fake = FakeIronic(durations=Durations(deploy=10_000))
     stage = set_stage(fake, deploy_timeout=60, unprovision_timeout=5)
     with pytest.raises(exceptions.WaitTimeout, match="deploy_timeout") as caught:
@@ -105,6 +93,51 @@ def test_a_step_that_takes_too_long_is_told_of_with_the_last_event(set_stage: Se
     assert "(INFO, deployment_start, by conductor-1, at 20" in note
 
 
+# -- a reason that Ironic has erased ---------------------------------------------
+
+CHECKSUM = (
+    "Deploy step deploy.write_image failed: Agent returned error for command standby.prepare_image"
+    ": Error verifying image checksum: Image failed to verify against checksum. location: /dev/vda"
+)
+
+
+def by_virtual_media(set_stage: SetStage) -> tuple[FakeIronic, Stage, str]:
+    fake = FakeIronic(durations=Durations(deploy=5, power=40), virtual_media=True)
+    return fake, set_stage(fake), fake.add_node(ports=1)
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [(CHECKSUM, exceptions.ImageRefused), ("the disk is gone", exceptions.DeployFailed)],
+)
+def test_a_reason_that_is_erased_is_read_from_the_history(set_stage, said, kind) -> None:
+    """On real hardware the power goes off after the failure, and the reason with it."""
+    fake, stage, node = by_virtual_media(set_stage)
+    fake.fail_next("deploy", said)
+    with pytest.raises(exceptions.DeployFailed, match="the deployment failed: ") as caught:
+        stage.spawn(stage.instance(node))
+    assert type(caught.value) is kind, "whether another node is tried depends on it"
+    assert (caught.value.last_error, said in caught.value.reason) == (said, True)
+
+
+def test_an_erased_reason_of_a_rebuild_is_read_from_the_history(set_stage: SetStage) -> None:
+    fake, stage, node = by_virtual_media(set_stage)
+    instance = stage.active(node)
+    fake.fail_next("deploy", CHECKSUM)
+    with pytest.raises(exceptions.RebuildFailed, match="failed to verify") as caught:
+        stage.rebuild(instance)
+    assert caught.value.last_error == CHECKSUM
+
+
+@pytest.mark.parametrize("trouble", [{"status": 403}, {"status": 200, "body": {"history": []}}])
+def test_a_reason_that_is_nowhere_is_said_to_be_lacking(set_stage, trouble) -> None:
+    fake, stage, node = by_virtual_media(set_stage)
+    fake.fail_next("deploy", "the disk is gone")
+    fake.faults.status(method="GET", path="/history$", count=None, **trouble)
+    with pytest.raises(exceptions.DeployFailed, match="Ironic gives no reason"):
+        stage.spawn(stage.instance(node))
+
+
 # -- which event, and in which words -------------------------------------------
 
 
@@ -112,7 +145,7 @@ def event(text: str, severity: str = "ERROR", at: str | None = None, **more: Any
     return NodeEvent(uuid="e", event=text, severity=severity, created_at=at, **more)
 
 
-def test_the_event_of_a_failure_is_the_one_that_its_error_was_written_with() -> None:
+def test_a_failure_has_the_event_that_its_error_was_written_with() -> None:
     older, newer = event("it broke", event_type="old"), event("it broke", event_type="new")
     events = [event("something else"), event("it broke", "INFO"), newer, older]
     assert history.event_of(events, "it broke") is newer
@@ -131,12 +164,21 @@ def test_the_event_of_a_failure_is_the_one_that_its_error_was_written_with() -> 
         (None, "2026-11-21T23:08:21+00:00", False),
     ],
 )
-def test_an_event_of_a_former_step_does_not_count(
-    at: str | None, since: str | None, counts: bool
-) -> None:
+def test_an_event_of_a_former_step_does_not_count(at, since, counts) -> None:
     newest = event("x", at=at)
     assert (history.newest_since([newest, event("y", at=at)], since) is newest) is counts
     assert history.newest_since([], since) is None
+
+
+def test_the_reason_is_the_last_error_before_the_failed_state() -> None:
+    at = "2026-11-21T23:{}:21+00:00".format
+    end, reason = event("aborted", at=at(10), event_type="deployment_end"), event("x", at=at(10))
+    former = event("y", at=at("08"))
+    events = [event("info", "INFO", at=at(11)), end, reason, former]
+    assert history.before_clean_up(events, at(11)) is reason
+    assert history.before_clean_up(events, at(40)) is None, "they are of a former deployment"
+    assert history.before_clean_up(events, None) is None
+    assert history.before_clean_up([], at(11)) is None
 
 
 def test_an_event_is_one_line_and_bounded() -> None:

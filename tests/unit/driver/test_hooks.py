@@ -91,7 +91,7 @@ class Stranger:
 
 @pytest.fixture(autouse=True)
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody else's project with these classes."""
+    """Another project with these classes."""
     CALLS.clear()
     GIVEN.clear()
     DOES.clear()
@@ -142,17 +142,13 @@ def add_link(data: dict[str, Any], deployment: hooks.Deployment) -> dict[str, An
         ("stranger", r"stranger is no ironic_virt\.driver\.hooks\.Hook"),
     ],
 )
-def test_a_name_that_leads_to_no_hook_is_an_error_at_start(
-    fake: FakeIronic, set_stage: SetStage, names: str, says: str
-) -> None:
+def test_a_name_that_leads_to_no_hook_is_an_error_at_start(fake, set_stage, names, says) -> None:
     with pytest.raises(exceptions.InvalidConfiguration, match=rf"\[ironic\] hooks: {says}"):
         set_stage(fake, hooks=names)
     assert len(fake.requests) == 0
 
 
-def test_what_is_installed_and_not_named_is_neither_looked_for_nor_called(
-    stage: Stage, fake: FakeIronic, node: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_hooks_installed_but_not_named_are_not_called(stage, fake, node, monkeypatch, tmp_path):
     def look(*args: Any) -> None:
         raise AssertionError("entry points were looked for")
 
@@ -162,21 +158,10 @@ def test_what_is_installed_and_not_named_is_neither_looked_for_nor_called(
     assert CALLS == []
 
 
-def test_a_hook_reads_its_own_options(
-    set_stage: SetStage, fake: FakeIronic, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen: list[Any] = []
-    monkeypatch.setattr(First, "__init__", lambda self, conf: seen.append(conf))
-    stage = set_stage(fake, hooks="first")
-    assert seen == [stage.conf]
-
-
 # -- when they are called -----------------------------------------------------
 
 
-def test_they_are_called_in_the_order_of_the_option(
-    set_stage: SetStage, fake: FakeIronic, node: str
-) -> None:
+def test_they_are_called_in_the_order_of_the_option(set_stage, fake, node) -> None:
     methods = ("before_deploy", "network_data", "metadata", "after_deploy")
     states: dict[str, Any] = {}
 
@@ -210,12 +195,7 @@ def finish(driver: IronicDriver, instance: virt.Instance) -> None:
 
 
 @pytest.mark.parametrize("take_up", [spawn_again, finish])
-def test_a_process_that_takes_a_deployment_up_ends_it(
-    hooked: Stage,
-    fake: FakeIronic,
-    node: str,
-    take_up: Callable[[IronicDriver, virt.Instance], None],
-) -> None:
+def test_a_process_that_takes_a_deployment_up_ends_it(hooked, fake, node, take_up) -> None:
     DOES["first", "after_deploy"] = fail
     instance = hooked.instance(node)
     fake.set_node(node, instance_uuid=INSTANCE, provision_state="active")
@@ -228,9 +208,7 @@ def test_a_process_that_takes_a_deployment_up_ends_it(
 # -- what they are given ------------------------------------------------------
 
 
-def test_a_hook_knows_instance_and_node(
-    hooked: Stage, fake: FakeIronic, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hook_knows_instance_and_node(hooked, fake, monkeypatch) -> None:
     node = fake.add_node(ports=2, name="r1-u7", resource_class="gold", shard="one")
     fake.set_node(node, extra={"rack": {"unit": 7}}, properties={"capabilities": "rack:r1"})
     fake.set_node(node, traits=["CUSTOM_GOLD"])
@@ -255,9 +233,7 @@ def test_a_hook_knows_instance_and_node(
             frozen["mine"] = 1  # type: ignore[index]
 
 
-def test_without_a_config_drive_there_is_none_to_change_and_no_port_unless_a_hook_asks(
-    hooked: Stage, fake: FakeIronic, node: str
-) -> None:
+def test_without_a_config_drive_none_is_changed(hooked, fake, node) -> None:
     hooked.service.has_drive = False
     hooked.spawn(hooked.instance(node))
     assert CALLS == [("first", "before_deploy"), ("first", "after_deploy")]
@@ -288,9 +264,7 @@ def test_ironic_s_own_error_stays_what_it_is(hooked: Stage, fake: FakeIronic, no
 
 
 @pytest.mark.parametrize("form", ["json", "iso"])
-def test_documents_are_as_the_hooks_want_them(
-    set_stage: SetStage, fake: FakeIronic, node: str, form: str
-) -> None:
+def test_documents_are_as_the_hooks_want_them(set_stage, fake, node, form) -> None:
     def rename(data: dict[str, Any], deployment: hooks.Deployment) -> dict[str, Any]:
         return {**data, "rack": "r1", "meta": {"seen": len(data)}}
 
@@ -319,25 +293,13 @@ def test_documents_are_as_the_hooks_want_them(
     assert CALLS[8:] == CALLS[:8]
 
 
-def test_an_instance_without_networks_can_be_given_one(
-    hooked: Stage, fake: FakeIronic, node: str
-) -> None:
+def test_an_instance_without_networks_can_be_given_one(hooked, fake, node) -> None:
     DOES["first", "network_data"] = add_link
     hooked.spawn(hooked.instance(node), vifs=())
     assert sent(fake)["network_data"] == {"links": [LINK], "networks": [], "services": []}
 
 
-def test_what_a_hook_leaves_as_it_is_goes_as_it_is(
-    hooked: Stage, fake: FakeIronic, node: str
-) -> None:
-    hooked.spawn(hooked.instance(node), vifs=())
-    assert ("first", "network_data") in CALLS
-    assert "network_data" not in sent(fake)
-
-
-def test_a_hook_is_given_what_the_one_before_it_has_returned_and_that_is_not_its_own_any_more(
-    set_stage: SetStage, fake: FakeIronic, node: str
-) -> None:
+def test_a_hook_gets_what_the_one_before_it_returned(set_stage, fake, node) -> None:
     returned = {"links": [LINK]}
     seen: list[Any] = []
 
@@ -371,13 +333,7 @@ def test_a_hook_is_given_what_the_one_before_it_has_returned_and_that_is_not_its
     ],
 )
 def test_what_no_config_drive_can_hold_is_an_error_and_not_sent(
-    hooked: Stage,
-    fake: FakeIronic,
-    node: str,
-    method: str,
-    returned: Any,
-    says: str,
-    caplog: pytest.LogCaptureFixture,
+    hooked, fake, node, method, returned, says, caplog
 ) -> None:
     untouched = hooked.trace(node)
     DOES["first", method] = lambda data, deployment: returned
@@ -409,9 +365,7 @@ def test_the_password_is_no_hook_s_business(hooked: Stage, node: str) -> None:
     assert SECRET not in repr(GIVEN)
 
 
-def test_an_image_that_the_service_made_itself_is_not_sent_unchanged(
-    hooked: Stage, node: str
-) -> None:
+def test_an_image_that_the_service_made_is_not_sent_unchanged(hooked: Stage, node: str) -> None:
     hooked.service.drive = READY_DRIVE
     with pytest.raises(exceptions.ConfigDriveFailed, match="hook 'first' can't change"):
         hooked.spawn(hooked.instance(node))
@@ -429,15 +383,7 @@ def test_an_image_that_the_service_made_itself_is_not_sent_unchanged(
         (fail, "hook 'first' failed in {} (LookupError); the log says why"),
     ],
 )
-def test_a_hook_that_raises_fails_the_build_and_the_node_is_given_back(
-    set_stage: SetStage,
-    fake: FakeIronic,
-    node: str,
-    method: str,
-    act: Callable[..., Any],
-    says: str,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_hook_that_raises_fails_the_build(set_stage, fake, node, method, act, says, caplog):
     stage = set_stage(fake, hooks="first,second")
     untouched = stage.trace(node)
     DOES["first", method] = act
@@ -456,9 +402,7 @@ def test_a_hook_that_raises_fails_the_build_and_the_node_is_given_back(
     assert tracebacks == ([told] if act is fail else [])
 
 
-def test_a_hook_that_fails_at_the_end_has_the_node_torn_down(
-    hooked: Stage, fake: FakeIronic, node: str
-) -> None:
+def test_a_hook_that_fails_at_the_end_has_the_node_torn_down(hooked, fake, node) -> None:
     untouched = hooked.trace(node)
     DOES["first", "after_deploy"] = refuse
     with pytest.raises(exceptions.HookFailed, match="the rack is being moved"):
@@ -469,9 +413,7 @@ def test_a_hook_that_fails_at_the_end_has_the_node_torn_down(
 
 
 @pytest.mark.parametrize("has_drive", [False, True])
-def test_a_node_that_is_lost_while_a_hook_works_is_left_alone(
-    hooked: Stage, fake: FakeIronic, node: str, has_drive: bool
-) -> None:
+def test_a_node_that_is_lost_while_a_hook_works_is_left_alone(hooked, fake, node, has_drive):
     hooked.service.has_drive = has_drive
     DOES["first", "before_deploy"] = lambda deployment: fake.set_node(node, instance_uuid=STRANGER)
     with pytest.raises(exceptions.NodeTaken):
@@ -480,9 +422,7 @@ def test_a_node_that_is_lost_while_a_hook_works_is_left_alone(
     assert fake.node(node)["instance_uuid"] == STRANGER
 
 
-def test_an_instance_that_is_deleted_while_a_hook_works_is_not_deployed(
-    hooked: Stage, fake: FakeIronic, node: str
-) -> None:
+def test_an_instance_deleted_while_a_hook_works_is_not_deployed(hooked, fake, node) -> None:
     def work(deployment: hooks.Deployment) -> None:
         hooked.service.unwanted = "the server is being deleted"
 
@@ -511,7 +451,7 @@ def rebuilt(hooked: Stage, fake: FakeIronic, node: str) -> virt.Instance:
 
 @pytest.mark.parametrize("method", ["before_deploy", "network_data", "metadata"])
 def test_a_rebuild_that_is_refused_leaves_the_instance_as_it_is(
-    hooked: Stage, fake: FakeIronic, node: str, rebuilt: virt.Instance, method: str
+    hooked, fake, node, rebuilt, method
 ) -> None:
     before = hooked.trace(node)
     DOES["first", method] = refuse
@@ -523,9 +463,7 @@ def test_a_rebuild_that_is_refused_leaves_the_instance_as_it_is(
     assert {entry.method for entry in fake.requests} == {"GET"}
 
 
-def test_a_rebuild_that_is_refused_at_its_end_has_the_new_image(
-    hooked: Stage, fake: FakeIronic, node: str, rebuilt: virt.Instance
-) -> None:
+def test_a_rebuild_that_is_refused_at_its_end_has_the_new_image(hooked, fake, node, rebuilt):
     DOES["first", "after_deploy"] = fail
     with pytest.raises(exceptions.RebuildFailed, match="hook 'first' failed") as caught:
         hooked.rebuild(rebuilt)
@@ -535,9 +473,7 @@ def test_a_rebuild_that_is_refused_at_its_end_has_the_new_image(
     assert there["instance_info"]["image_source"] == OTHER_IMAGE.id
 
 
-def test_a_node_that_is_lost_while_a_hook_works_is_not_rebuilt(
-    hooked: Stage, fake: FakeIronic, node: str, rebuilt: virt.Instance
-) -> None:
+def test_a_node_that_is_lost_while_a_hook_works_is_not_rebuilt(hooked, fake, node, rebuilt):
     hooked.service.has_drive = False
     DOES["first", "before_deploy"] = lambda deployment: fake.set_node(node, instance_uuid=STRANGER)
     with pytest.raises(exceptions.RebuildFailed):

@@ -35,9 +35,7 @@ def info(fake: FakeIronic, node: str) -> dict[str, Any]:
     return found
 
 
-def test_a_deployment_adds_to_it_and_a_rebuild_leaves_it(
-    stage: Stage, fake: FakeIronic, noted: str
-) -> None:
+def test_a_deployment_adds_to_it_and_a_rebuild_leaves_it(stage, fake, noted) -> None:
     for act, image in ((Stage.spawn, IMAGE), (Stage.rebuild, OTHER_IMAGE)):
         act(stage, stage.instance(noted))
         told = info(fake, noted)
@@ -46,21 +44,19 @@ def test_a_deployment_adds_to_it_and_a_rebuild_leaves_it(
         assert set(told[instance_info.KEYS]) <= told.keys() - OPERATORS.keys()
 
 
-def test_a_text_that_looks_hidden_is_written_and_a_hidden_one_left() -> None:
+def test_text_that_looks_hidden_is_written_and_hidden_text_stays() -> None:
     former = {"deploy_password": "******", "display_name": "web"}
     wanted = former | {"display_name": "******web", "image_url": "******"}
-    assert instance_info.patch(former, wanted) == [
+    assert instance_info.make_patch(former, wanted) == [
         {"op": "add", "path": "/instance_info/display_name", "value": "******web"},
         {"op": "add", "path": "/instance_info/image_url", "value": "******"},
     ]
-    assert instance_info.patch(former, {}) == [
+    assert instance_info.make_patch(former, {}) == [
         {"op": "remove", "path": "/instance_info/display_name"}
     ]
 
 
-def test_what_is_taken_off_before_a_deployment_is_ours_only(
-    stage: Stage, fake: FakeIronic, noted: str
-) -> None:
+def test_what_is_taken_off_before_a_deployment_is_ours_only(stage, fake, noted) -> None:
     untouched = stage.trace(noted)
     written: list[Any] = []
     look = meanwhile(lambda: written.append(info(fake, noted)), hits=True)
@@ -74,20 +70,16 @@ def test_what_is_taken_off_before_a_deployment_is_ours_only(
     assert stage.trace(noted) == untouched
 
 
-def test_a_reservation_that_is_given_up_leaves_it(
-    stage: Stage, fake: FakeIronic, noted: str
-) -> None:
+def test_a_reservation_that_is_given_up_leaves_it(stage, fake, noted) -> None:
     stage.reserve(stage.instance(noted))
     stage.destroy(stage.instance(noted))
     assert info(fake, noted) == OPERATORS
 
 
-def test_what_an_earlier_instance_has_left_goes_with_a_deployment(
-    stage: Stage, fake: FakeIronic, node: str
-) -> None:
+def test_leftovers_of_an_earlier_instance_go_with_a_deployment(stage, fake, node) -> None:
     named = {"boot_iso": "http://images.example.test/old.iso", "ephemeral_gb": "9", "swap_mb": "7"}
     stale = {"configdrive": "H4sIAAAA", "traits": []}
-    fake.set_node(node, instance_info={**instance_info.named(named), **stale, "site": "mine"})
+    fake.set_node(node, instance_info={**instance_info.name_keys(named), **stale, "site": "mine"})
     stage.service.has_drive = False
     stage.spawn(stage.instance(node))
     told = info(fake, node)
@@ -95,9 +87,7 @@ def test_what_an_earlier_instance_has_left_goes_with_a_deployment(
     assert told["site"] == "mine"
 
 
-def test_what_a_former_version_wrote_is_taken_off_whole(
-    stage: Stage, fake: FakeIronic, node: str
-) -> None:
+def test_what_a_former_version_wrote_is_taken_off_whole(stage, fake, node) -> None:
     stage.reserve(stage.instance(node))
     fake.set_node(node, instance_info={"flavor_name": "bm", "user.name": "ada"})
     stage.destroy(stage.instance(node))
@@ -107,8 +97,8 @@ def test_what_a_former_version_wrote_is_taken_off_whole(
 def test_what_ironic_has_noted_of_the_image_goes_with_ours() -> None:
     # Of an image in Glance that Anaconda installs; the next image would get its kernel.
     noted = {"kernel": "glance://k", "image_type": "whole-disk"}
-    written = instance_info.named({"image_source": IMAGE.id})
-    patch = instance_info.release({**OPERATORS, **written, **noted}, INSTANCE)
+    written = instance_info.name_keys({"image_source": IMAGE.id})
+    patch = instance_info.release_patch({**OPERATORS, **written, **noted}, INSTANCE)
     assert {change["path"] for change in patch} == {
         f"/instance_info/{key}" for key in (*written, *noted)
     }

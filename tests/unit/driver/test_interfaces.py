@@ -18,7 +18,6 @@ from tests.unit.driver.stage import (
     INSTANCE,
     STRANGER,
     VIF,
-    SetStage,
     Stage,
     find_locked,
     meanwhile,
@@ -47,9 +46,7 @@ def sent(fake: FakeIronic, *methods: str) -> list[str]:
     return [entry.method for entry in fake.requests if not methods or entry.method in methods]
 
 
-def test_attached_and_detached_by_a_look_and_a_request(
-    stage: Stage, fake: FakeIronic, two_ports: str, instance: virt.Instance
-) -> None:
+def test_attached_and_detached_by_a_look_and_a_request(stage, fake, two_ports, instance) -> None:
     attach(stage, instance)
     assert sent(fake) == ["GET", "POST"]
     attach(stage, instance)
@@ -61,9 +58,7 @@ def test_attached_and_detached_by_a_look_and_a_request(
     assert fake.vifs(two_ports) == [VIF]
 
 
-def test_without_a_free_port_the_error_names_node_and_vif(
-    stage: Stage, fake: FakeIronic, two_ports: str, instance: virt.Instance
-) -> None:
+def test_without_a_free_port_the_error_names_node_and_vif(stage, fake, two_ports, instance):
     attach(stage, instance)
     fake.requests.clear()
     with pytest.raises(exceptions.NoFreePort) as caught:
@@ -75,9 +70,7 @@ def test_without_a_free_port_the_error_names_node_and_vif(
     assert sent(fake, "POST") == ["POST"]
 
 
-def test_another_conflict_is_no_success(
-    stage: Stage, fake: FakeIronic, two_ports: str, instance: virt.Instance
-) -> None:
+def test_another_conflict_is_no_success(stage, fake, two_ports, instance) -> None:
     fake.faults.status(409, "POST", "/vifs$", f"Unable to attach VIF {OTHER.id}: another has it")
     with pytest.raises(exceptions.VifAttachFailed, match="another has it") as caught:
         attach(stage, instance)
@@ -86,13 +79,7 @@ def test_another_conflict_is_no_success(
 
 
 @pytest.mark.parametrize("act", [attach, detach])
-def test_a_lock_is_waited_for(
-    stage: Stage,
-    fake: FakeIronic,
-    two_ports: str,
-    instance: virt.Instance,
-    act: Callable[..., None],
-) -> None:
+def test_a_lock_is_waited_for(stage, fake, two_ports, instance, act) -> None:
     if act is detach:
         attach(stage, instance)
         fake.requests.clear()
@@ -117,9 +104,7 @@ CLEANING = {"provision_state": states.CLEANING}
         (detach, OTHER_SHARDS),
     ],
 )
-def test_a_node_that_changed_under_the_lock_gets_no_vif(
-    our_stage: Stage, our_node: str, act: Callable[..., None], changes: dict[str, Any]
-) -> None:
+def test_a_node_that_changed_under_the_lock_gets_no_vif(our_stage, our_node, act, changes) -> None:
     """And it keeps those that it has."""
     fake, instance = our_stage.fake, our_stage.active(our_node)
     when = meanwhile(lambda: fake.set_node(our_node, **changes), hits=True)
@@ -130,9 +115,7 @@ def test_a_node_that_changed_under_the_lock_gets_no_vif(
     assert len(sent(fake, "POST", "DELETE")) == 1
 
 
-def test_a_refusal_for_the_nodes_state_names_it(
-    stage: Stage, fake: FakeIronic, two_ports: str, instance: virt.Instance
-) -> None:
+def test_a_refusal_for_the_nodes_state_names_it(stage, fake, two_ports, instance) -> None:
     """Which states these are is in the table of provision states."""
     attach(stage, instance)
     fake.set_node(two_ports, provision_state=states.RESCUING)
@@ -141,14 +124,12 @@ def test_a_refusal_for_the_nodes_state_names_it(
         attach(stage, instance, THIRD)
     with pytest.raises(exceptions.VifDetachFailed, match="'rescuing', where Ironic"):
         detach(stage, instance)
-    # What isn't attached is off, whatever the state.
+    # Detaching a VIF that isn't attached succeeds in any state.
     detach(stage, instance, THIRD)
     assert sent(fake, "POST", "DELETE") == []
 
 
-def test_a_vif_that_can_not_be_detached_is_told_of(
-    stage: Stage, fake: FakeIronic, two_ports: str, instance: virt.Instance
-) -> None:
+def test_a_vif_that_can_not_be_detached_is_told_of(stage, fake, two_ports, instance) -> None:
     attach(stage, instance)
     fake.faults.status(500, "DELETE", "/vifs/", "Neutron is away")
     with pytest.raises(exceptions.VifDetachFailed, match="Neutron is away") as caught:
@@ -166,7 +147,7 @@ def test_a_vif_that_can_not_be_detached_is_told_of(
     ],
 )
 def test_what_neutron_refuses_does_not_stay_on_the_node(
-    stage: Stage, fake: FakeIronic, two_ports: str, instance: virt.Instance, state: str, says: str
+    stage, fake, two_ports, instance, state, says
 ) -> None:
     fake.set_node(two_ports, provision_state=state)
     if says == "no such segment":
@@ -183,7 +164,7 @@ def test_what_neutron_refuses_does_not_stay_on_the_node(
 
 
 def noted(fake: FakeIronic, node: str, then: Callable[[], None] = lambda: None) -> Any:
-    """Have Ironic keep a VIF whose attach is not answered with success."""
+    """Have Ironic keep a VIF whose attach is not answered successfully."""
 
     def note(method: str, path: str, body: Any) -> bool:
         if body["id"] not in fake.vifs(node):
@@ -194,9 +175,7 @@ def noted(fake: FakeIronic, node: str, then: Callable[[], None] = lambda: None) 
     return note
 
 
-def test_a_server_error_that_left_nothing_is_told_as_it_is(
-    stage: Stage, fake: FakeIronic, two_ports: str, instance: virt.Instance
-) -> None:
+def test_a_server_error_that_left_nothing_is_told_as_it_is(stage, fake, two_ports, instance):
     fake.faults.status(500, "POST", "/vifs$", "before anything was done")
     with pytest.raises(exceptions.VifAttachFailed, match=r"anything was done$") as caught:
         attach(stage, instance)
@@ -204,9 +183,7 @@ def test_a_server_error_that_left_nothing_is_told_as_it_is(
     assert sent(fake) == ["GET", "POST", "GET"]
 
 
-def test_a_vif_that_can_not_be_taken_off_again_is_said_to_be_there(
-    stage: Stage, fake: FakeIronic, two_ports: str, instance: virt.Instance
-) -> None:
+def test_a_vif_that_cannot_be_detached_again_is_reported(stage, fake, two_ports, instance) -> None:
     fake.refuse_vif(OTHER.id, "no such segment")
     fake.faults.status(400, "DELETE", "/vifs/", "not now", count=None)
     with pytest.raises(exceptions.VifAttachFailed, match=r"no such segment.*not now") as caught:
@@ -217,9 +194,7 @@ def test_a_vif_that_can_not_be_taken_off_again_is_said_to_be_there(
 
 
 @pytest.mark.parametrize("changes", [STRANGERS, OTHER_SHARDS])
-def test_nothing_is_taken_off_a_node_that_is_no_longer_ours(
-    our_stage: Stage, our_node: str, changes: dict[str, Any]
-) -> None:
+def test_nothing_is_taken_off_a_node_that_is_no_longer_ours(our_stage, our_node, changes) -> None:
     fake, instance = our_stage.fake, our_stage.active(our_node)
     note = noted(fake, our_node, then=lambda: fake.set_node(our_node, **changes))
     fake.faults.status(500, "POST", "/vifs$", "no such segment", when=note)
@@ -231,8 +206,8 @@ def test_nothing_is_taken_off_a_node_that_is_no_longer_ours(
 
 
 @pytest.mark.parametrize("is_ours", [True, False])
-def test_a_lock_is_waited_for_to_take_a_vif_off_again_from_what_is_still_ours(
-    stage: Stage, fake: FakeIronic, two_ports: str, instance: virt.Instance, is_ours: bool
+def test_a_lock_is_waited_for_to_detach_what_is_still_ours(
+    stage, fake, two_ports, instance, is_ours
 ) -> None:
     fake.refuse_vif(OTHER.id, "no such segment")
     change = {} if is_ours else STRANGERS
@@ -246,12 +221,10 @@ def test_a_lock_is_waited_for_to_take_a_vif_off_again_from_what_is_still_ours(
     assert fake.vifs(two_ports) == ([VIF] if is_ours else [VIF, OTHER.id])
 
 
-def test_where_the_look_fails_too_nobody_says_that_it_is_gone(
-    stage: Stage, fake: FakeIronic, two_ports: str, instance: virt.Instance
-) -> None:
+def test_where_the_look_fails_too_nobody_says_that_it_is_gone(stage, fake, two_ports, instance):
     fake.refuse_vif(OTHER.id, "no such segment")
     fake.faults.status(500, "GET", "/vifs$", "nor this", count=None)
-    with pytest.raises(exceptions.VifAttachFailed, match=r"no such segment.*not known") as caught:
+    with pytest.raises(exceptions.VifAttachFailed, match=r"no such segment.*may still") as caught:
         attach(stage, instance)
     assert caught.value.left is None
     for said in ("nor this", f"vif list {two_ports}'", f"vif detach {two_ports} {OTHER.id}'"):
@@ -269,9 +242,7 @@ def unanswered(fake: FakeIronic, node: str, retries: int, status: int | None) ->
 
 @pytest.mark.parametrize("retries", [0, 2])
 @pytest.mark.parametrize("status", [None, 502, 503, 504])
-def test_an_attach_whose_last_reply_is_lost_is_looked_for(
-    set_stage: SetStage, fake: FakeIronic, status: int | None, retries: int
-) -> None:
+def test_an_attach_whose_last_reply_is_lost_is_looked_for(set_stage, fake, status, retries):
     node = fake.add_node(ports=2)
     instance = set_stage(fake).active(node)
     stage = set_stage(fake, api_max_retries=retries)
@@ -281,9 +252,7 @@ def test_an_attach_whose_last_reply_is_lost_is_looked_for(
     assert fake.vifs(node) == [VIF, OTHER.id]
 
 
-def test_where_ironic_stays_away_nobody_says_that_a_vif_is_gone(
-    set_stage: SetStage, fake: FakeIronic
-) -> None:
+def test_where_ironic_stays_away_nobody_says_that_a_vif_is_gone(set_stage, fake) -> None:
     node = fake.add_node(ports=2)
     instance = set_stage(fake).active(node)
     stage = set_stage(fake, api_max_retries=2)
@@ -295,23 +264,11 @@ def test_where_ironic_stays_away_nobody_says_that_a_vif_is_gone(
     assert looks.hits == 2
     assert caught.value.method == "POST"
     (note,) = caught.value.__notes__
-    assert f"Whether node {node} has VIF {OTHER.id} all the same is not known" in note
+    assert f"Node {node} may still have VIF {OTHER.id} attached" in note
     assert f"vif detach {node} {OTHER.id}'" in note
 
 
-def test_a_server_error_after_a_lost_reply_is_no_success(
-    stage: Stage, fake: FakeIronic, two_ports: str, instance: virt.Instance
-) -> None:
-    fake.refuse_vif(OTHER.id, "no such segment")
-    fake.faults.reset("POST", "/vifs$")
-    with pytest.raises(exceptions.VifAttachFailed, match=r"no such segment.*taken off"):
-        attach(stage, instance)
-    assert fake.vifs(two_ports) == [VIF]
-
-
-def test_what_another_node_has_does_not_count_as_attached(
-    stage: Stage, fake: FakeIronic, two_ports: str, instance: virt.Instance
-) -> None:
+def test_what_another_node_has_does_not_count_as_attached(stage, fake, two_ports, instance):
     another = fake.add_node(ports=1)
     network.attach_vif(fake.bm, fake._find(another), OTHER.id)
     words = f"Unable to attach VIF because VIF {OTHER.id} is already attached to Ironic Port x"
@@ -322,9 +279,7 @@ def test_what_another_node_has_does_not_count_as_attached(
     assert (fake.vifs(two_ports), fake.vifs(another)) == ([VIF], [OTHER.id])
 
 
-def test_a_refusal_that_can_not_be_looked_into_is_told_of(
-    set_stage: SetStage, fake: FakeIronic
-) -> None:
+def test_a_refusal_that_can_not_be_looked_into_is_told_of(set_stage, fake) -> None:
     node = fake.add_node(ports=2)
     instance = set_stage(fake).active(node)
     stage = set_stage(fake, api_max_retries=1)
@@ -335,9 +290,7 @@ def test_a_refusal_that_can_not_be_looked_into_is_told_of(
     assert f"VIF {OTHER.id} is already attached" in caught.value.__notes__[0]
 
 
-def test_a_build_that_neutron_refuses_leaves_nothing(
-    stage: Stage, fake: FakeIronic, two_ports: str
-) -> None:
+def test_a_build_that_neutron_refuses_leaves_nothing(stage, fake, two_ports) -> None:
     untouched = stage.trace(two_ports)
     placed = stage.instance(two_ports)
     fake.refuse_vif(OTHER.id, "no such segment")
@@ -350,9 +303,7 @@ def test_a_build_that_neutron_refuses_leaves_nothing(
     assert fake.vifs(two_ports) == [VIF]
 
 
-def test_a_node_that_keeps_a_vif_is_not_given_back(
-    stage: Stage, fake: FakeIronic, node: str
-) -> None:
+def test_a_node_that_keeps_a_vif_is_not_given_back(stage, fake, node) -> None:
     instance = stage.instance(node)
     stage.reserve(instance)
     stage.channel.send("POST", f"/nodes/{node}/vifs", json={"id": VIF}, version="1.38")
@@ -375,9 +326,7 @@ def spawn(stage: Stage, instance: virt.Instance, *vifs: virt.Vif) -> None:
     stage.driver.spawn(virt.DeployRequest(instance, IMAGE, vifs))
 
 
-def test_what_is_attached_before_the_volumes_is_not_attached_again(
-    stage: Stage, fake: FakeIronic, two_ports: str
-) -> None:
+def test_a_vif_attached_before_the_volumes_is_not_attached_again(stage, fake, two_ports) -> None:
     instance = stage.instance(two_ports)
     vifs = [virt.Vif(VIF), OTHER]
     stage.reserve(instance)
@@ -394,9 +343,7 @@ def test_what_is_attached_before_the_volumes_is_not_attached_again(
     assert fake.vifs(two_ports) == [VIF, OTHER.id]
 
 
-def test_what_is_prepared_for_nothing_is_taken_off(
-    stage: Stage, fake: FakeIronic, two_ports: str
-) -> None:
+def test_what_is_prepared_for_nothing_is_taken_off(stage, fake, two_ports) -> None:
     untouched = stage.trace(two_ports)
     instance = stage.instance(two_ports)
     prepare(stage, instance, virt.Vif(VIF))

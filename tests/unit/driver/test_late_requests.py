@@ -6,17 +6,16 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from ironic_virt import exceptions, virt
-from ironic_virt.driver.claim import KEY_PREFIX, claim
+from ironic_virt.driver.claim import KEY_PREFIX, claim_patch
 from ironic_virt.driver.deploy import steps
 from ironic_virt.testing.fake_ironic import FakeIronic
 from ironic_virt.testing.fake_ironic.journal import Entry
-from tests.unit.driver.stage import INSTANCE, SetStage, Stage
+from tests.unit.driver.stage import INSTANCE, SetStage, Stage, just_before
 from tests.unit.driver.stories import PLAIN, releases
 
 OTHER = "6d2b4f02-0000-4000-8000-00000000000f"
@@ -41,19 +40,6 @@ def arrive(stage: Stage, *entries: Entry) -> list[int]:
 
 def asked(fake: FakeIronic, verb: str) -> list[Entry]:
     return [one for one in fake.requests.matching(*PROVISION) if one.body["target"] == verb]
-
-
-def just_before(fake: FakeIronic, act: Callable[[], object]) -> None:
-    """Have something happen as the next request for a provision state comes in."""
-    handle = fake.handle
-
-    def late(method: str, path: str, *more: Any) -> Any:
-        if path.endswith("/states/provision"):
-            fake.handle = handle  # type: ignore[method-assign]
-            act()
-        return handle(method, path, *more)
-
-    fake.handle = late  # type: ignore[method-assign]
 
 
 def somebody_asks(stage: Stage, node: str, verb: str, **body: Any) -> None:
@@ -92,9 +78,7 @@ def gone(stage: Stage, node: str) -> list[Entry]:
 # -- deployments --------------------------------------------------------------
 
 
-def test_a_late_deployment_is_of_what_the_node_s_instance_asked_for(
-    stage: Stage, fake: FakeIronic, node: str
-) -> None:
+def test_a_late_deployment_is_of_what_its_instance_asked_for(stage, fake, node) -> None:
     instance = stage.instance(node)
     stage.spawn(instance)
     (late,) = asked(fake, "active")
@@ -109,9 +93,7 @@ def test_a_late_deployment_is_of_what_the_node_s_instance_asked_for(
     assert there["instance_info"]["configdrive"]["meta_data"]["uuid"] == OTHER
 
 
-def test_what_fits_into_no_patch_goes_with_the_request(
-    stage: Stage, fake: FakeIronic, node: str
-) -> None:
+def test_what_fits_into_no_patch_goes_with_the_request(stage, fake, node) -> None:
     stage.service.drive = LARGE
     instance = stage.active(node)
     there = fake.node(node)["instance_info"]
@@ -121,9 +103,7 @@ def test_what_fits_into_no_patch_goes_with_the_request(
     assert request.body["configdrive"]["user_data"] == LARGE.user_data
 
 
-def test_where_less_fits_into_a_patch_it_goes_with_the_request(
-    stage: Stage, fake: FakeIronic, node: str
-) -> None:
+def test_where_less_fits_into_a_patch_it_goes_with_the_request(stage, fake, node) -> None:
     def has_drive(method: str, path: str, body: Any) -> bool:
         return any(change["path"] == "/instance_info/configdrive" for change in body)
 
@@ -135,9 +115,7 @@ def test_where_less_fits_into_a_patch_it_goes_with_the_request(
 
 @pytest.mark.parametrize("way", ["locked", "lose_reply", "never answered"])
 @pytest.mark.parametrize("carries", ["a drive", "steps"])
-def test_a_deployment_that_may_be_another_s_is_undone(
-    set_stage: SetStage, fake: FakeIronic, node: str, carries: str, way: str
-) -> None:
+def test_a_deployment_that_may_be_another_s_is_undone(set_stage, fake, node, carries, way) -> None:
     stage = set_stage(fake, api_max_retries=0 if way == "never answered" else 60)
     if carries == "a drive":
         stage.service.drive = LARGE
@@ -157,9 +135,7 @@ def test_a_deployment_that_may_be_another_s_is_undone(
 
 
 @pytest.mark.parametrize("way", ["locked", "lose_reply"])
-def test_a_rebuild_that_may_be_another_s_fails(
-    stage: Stage, fake: FakeIronic, node: str, way: str
-) -> None:
+def test_a_rebuild_that_may_be_another_s_fails(stage, fake, node, way) -> None:
     instance = stage.active(node)
     stage.service.drive = LARGE
     if way == "locked":
@@ -187,6 +163,30 @@ def test_a_rescue_that_is_another_s_is_not_taken_for_ours(set_stage: SetStage) -
     assert fake.node(node)["provision_state"] == "rescue"
 
 
+# -- the deletion of an allocation --------------------------------------------
+
+
+@pytest.mark.parametrize("another", [None, OTHER])
+def test_a_build_that_loses_its_node_leaves_nothing(fake, set_stage, node, another) -> None:
+    """Ironic takes the instance's uuid off, and nothing else of the instance."""
+    stage = set_stage(fake, node_selection="ironic")
+    untouched = stage.trace(node)
+    there: dict[str, Any] = {}
+
+    def late() -> None:
+        answer = stage.channel.send("DELETE", f"/allocations/{INSTANCE}", version="1.90")
+        assert (answer.status, fake.node(node)["instance_uuid"]) == (204, None)
+        fake.set_node(node, instance_uuid=another)
+        there.update(stage.trace(node))
+
+    fake.faults.status(503, *PROVISION)
+    just_before(fake, late)
+    with pytest.raises(exceptions.NodeError):
+        stage.spawn(dataclasses.replace(stage.instance("gold~compute1"), flavor=GOLD))
+    assert there["vifs"]
+    assert stage.trace(node) == (there if another else untouched)
+
+
 # -- patches ------------------------------------------------------------------
 
 
@@ -198,10 +198,8 @@ def test_no_late_patch_changes_another_s_node(stage: Stage, fake: FakeIronic, no
     assert seen(fake, node) == before
 
 
-def test_no_late_patch_changes_the_node_that_the_same_instance_has_got_again(
-    stage: Stage, fake: FakeIronic, node: str
-) -> None:
-    # Those for a free node can't be told from ones that come in time.
+def test_no_late_patch_changes_a_node_got_again(stage: Stage, fake: FakeIronic, node: str) -> None:
+    # Those for a free node look like ones that come in time.
     late = [entry for entry in gone(stage, node) if entry.body[0]["op"] == "remove"]
     assert len(late) > 3
     stage.spawn(stage.instance(node))
@@ -211,31 +209,25 @@ def test_no_late_patch_changes_the_node_that_the_same_instance_has_got_again(
     assert seen(fake, node) == before
 
 
-def test_only_a_late_reservation_changes_a_free_node(
-    stage: Stage, fake: FakeIronic, node: str
-) -> None:
+def test_only_a_late_reservation_changes_a_free_node(stage, fake, node) -> None:
     late = gone(stage, node)
     before = seen(fake, node)
-    # A reservation can't be told from one that comes in time.
+    # A late reservation looks like one that comes in time.
     rest = [entry for entry in late if len(entry.body) > 2]
     assert len(rest) == len(late) - 2
     assert set(arrive(stage, *rest)) == {400}
     assert seen(fake, node) == before
 
 
-def test_two_patches_that_were_made_from_one_read_are_both_taken(
-    stage: Stage, fake: FakeIronic, node: str
-) -> None:
+def test_two_patches_that_were_made_from_one_read_are_both_taken(stage, fake, node) -> None:
     stage.active(node)
     client = stage.driver._site.client
     seen = client.get_node(node)
     for _ in range(2):
-        client.patch_node(node, claim(seen, INSTANCE), again=lambda: None)
+        client.patch_node(node, claim_patch(seen, INSTANCE))
 
 
-def test_a_late_release_of_a_reservation_leaves_the_next_server_on_the_node(
-    fake: FakeIronic, set_stage: SetStage, node: str
-) -> None:
+def test_a_late_release_leaves_the_next_server_on_the_node(fake, set_stage, node) -> None:
     stage = set_stage(fake, node_selection="ironic")
     instance = dataclasses.replace(stage.instance("gold~compute1"), flavor=GOLD)
     stage.reserve(instance)
@@ -248,9 +240,7 @@ def test_a_late_release_of_a_reservation_leaves_the_next_server_on_the_node(
     assert seen(fake, node) == before
 
 
-def test_a_release_that_was_carried_out_already_is_no_error(
-    stage: Stage, fake: FakeIronic, node: str
-) -> None:
+def test_a_release_that_was_carried_out_already_is_no_error(stage, fake, node) -> None:
     instance = stage.instance(node)
     stage.reserve(instance)
     handle = fake.handle
@@ -266,9 +256,7 @@ def test_a_release_that_was_carried_out_already_is_no_error(
     assert fake.node(node)["instance_uuid"] is None
 
 
-def test_what_a_former_version_has_claimed_is_rebuilt_and_released(
-    stage: Stage, fake: FakeIronic, node: str
-) -> None:
+def test_a_claim_of_an_older_version_is_rebuilt_and_released(stage, fake, node) -> None:
     instance = stage.active(node)
 
     def forget() -> None:
@@ -289,9 +277,7 @@ def test_what_a_former_version_has_claimed_is_rebuilt_and_released(
     assert (fake.node(node)["instance_uuid"], fake.node(node)["instance_info"]) == (None, {})
 
 
-def test_a_hidden_config_drive_alone_is_no_proof_that_a_patch_was_applied(
-    stage: Stage, fake: FakeIronic, node: str
-) -> None:
+def test_a_hidden_config_drive_alone_proves_no_patch(stage, fake, node) -> None:
     instance = stage.instance(node)
     stage.reserve(instance)
     fake.faults.status(400, *PROVISION, body="not now")

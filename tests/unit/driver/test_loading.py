@@ -10,10 +10,11 @@ import sys
 import pytest
 from oslo_config import cfg
 
-from ironic_virt import conf, exceptions, virt
+from ironic_virt import conf, exceptions
 from ironic_virt.driver import IronicDriver
 from ironic_virt.driver.loading import load_compute_driver
 from tests import entry_points
+from tests.compute_service import VirtAPI
 
 DRIVERS = """
 from ironic_virt import driver, exceptions
@@ -46,27 +47,12 @@ ENTRY_POINTS = {
 }
 
 
-class Service(virt.VirtAPI):
-    """A compute service that nobody asks anything."""
-
-    host = "compute-1"
-
-    def live_hosts(self) -> list[str]:
-        return [self.host]
-
-    def owned_instance_uuids(self) -> list[str]:
-        return []
-
-    def abort_reason(self, instance: virt.InstanceLike) -> str | None:
-        return None
-
-
 def load(name: str) -> IronicDriver:
     options = cfg.ConfigOpts()
     conf.register_opts(options)
     options([])
     options.set_override("compute_driver", name)
-    return load_compute_driver(options, Service())
+    return load_compute_driver(options, VirtAPI("compute-1"))
 
 
 def test_a_driver_is_made_with_the_options_and_the_service() -> None:
@@ -76,7 +62,7 @@ def test_a_driver_is_made_with_the_options_and_the_service() -> None:
     assert driver.virtapi.host == "compute-1"
 
 
-def test_an_unknown_name_lists_those_that_are_installed_and_runs_nobody_s_code() -> None:
+def test_an_unknown_name_lists_the_installed_ones() -> None:
     with pytest.raises(exceptions.InvalidConfiguration) as caught:
         load("golden")
     assert caught.value.option == "[DEFAULT] compute_driver"
@@ -96,9 +82,7 @@ def test_an_unknown_name_lists_those_that_are_installed_and_runs_nobody_s_code()
         ("unrelated", r"is no ironic_virt\.driver\.driver\.IronicDriver", type(None)),
     ],
 )
-def test_a_driver_that_can_not_be_had_is_named_with_the_reason(
-    name: str, reason: str, cause: type
-) -> None:
+def test_a_driver_that_can_not_be_had_is_named_with_the_reason(name, reason, cause) -> None:
     with pytest.raises(exceptions.InvalidConfiguration, match=reason) as caught:
         load(name)
     assert caught.value.option == "[DEFAULT] compute_driver"
@@ -119,9 +103,7 @@ def installed_drivers(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.delitem(sys.modules, "some_drivers", raising=False)
 
 
-def test_one_name_for_two_drivers_is_an_error(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_name_for_two_drivers_is_an_error(tmp_path, monkeypatch) -> None:
     points = {"good": "some_drivers:Unrelated"}
     entry_points.install(tmp_path / "more_drivers", monkeypatch, NAMESPACE, points)
     with pytest.raises(exceptions.InvalidConfiguration, match="good"):

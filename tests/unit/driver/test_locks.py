@@ -2,8 +2,8 @@
 
 """A node is locked for a while, and is another's when the lock is gone.
 
-A request that found the lock is sent again, minutes later perhaps.  Whatever it asks
-for, it never reaches a node that somebody else has by then.
+A request that found the lock is sent again, minutes later perhaps.  No such request ever reaches
+a node that another instance has by then.
 """
 
 from __future__ import annotations
@@ -19,12 +19,19 @@ from ironic_virt.baremetal import states
 from ironic_virt.testing.fake_ironic import FakeIronic
 from ironic_virt.testing.fake_ironic.faults import Fault
 from tests.unit.driver.conftest import DURATIONS
-from tests.unit.driver.stage import STRANGER, Act, SetStage, Stage, find_locked, meanwhile
+from tests.unit.driver.stage import IMAGE, STRANGER, Act, Stage, find_locked, meanwhile
 
 
 def rescued(stage: Stage, instance: virt.Instance) -> None:
     stage.spawn(instance)
     stage.rescue(instance)
+
+
+def spawn_with_volume(stage: Stage, instance: virt.Instance) -> None:
+    stage.fake.set_node(str(instance.node), storage_interface="external")
+    device = virt.BlockDevice("data", 1, {"driver_volume_type": "iscsi"})
+    stage.reserve(instance)
+    stage.driver.spawn(virt.DeployRequest(instance, IMAGE, block_devices=[device]))
 
 
 class Case(NamedTuple):
@@ -45,6 +52,7 @@ class Case(NamedTuple):
 PROVISION, POWER, NMI = "/states/provision$", "/states/power$", "inject_nmi$"
 CASES = {
     "reserve": Case(None, Stage.reserve, "PATCH", ""),
+    "spawn: volume": Case(None, spawn_with_volume, "POST", "/volume/targets"),
     "spawn: configure": Case(None, Stage.spawn, "PATCH", "", nth=2),
     "spawn: deploy": Case(None, Stage.spawn, "PUT", PROVISION),
     "destroy": Case(Stage.spawn, Stage.destroy, "PUT", PROVISION, ends_well=True),
@@ -80,9 +88,7 @@ def locked(fake: FakeIronic, case: Case, change: Callable[[], None]) -> Fault:
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_what_waited_for_a_lock_is_sent_again_but_never_reaches_what_is_anothers(
-    set_stage: SetStage, case: Case, change: str
-) -> None:
+def test_a_request_repeated_after_a_lock_spares_others(set_stage, case, change) -> None:
     fake = FakeIronic(durations=DURATIONS, supports_nmi=True)
     node = fake.add_node(ports=1, resource_class="gold", shard="ours")
     stage = set_stage(fake, shard_key="ours", project_fields="lessee")
@@ -112,9 +118,7 @@ def test_what_waited_for_a_lock_is_sent_again_but_never_reaches_what_is_anothers
     assert {**stage.trace(node), "lessee": fake.node(node)["lessee"]} == kept
 
 
-def test_that_anothers_teardown_has_failed_is_nothing_to_us(
-    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
-) -> None:
+def test_that_anothers_teardown_has_failed_is_nothing_to_us(stage, fake, node, instance) -> None:
     def meanwhile() -> None:
         fake.set_node(node, instance_uuid=STRANGER, provision_state=states.ERROR)
 
@@ -124,9 +128,7 @@ def test_that_anothers_teardown_has_failed_is_nothing_to_us(
 
 
 @pytest.mark.parametrize(("method", "where"), [("GET", "/vifs$"), ("PATCH", "/v1/nodes/[^/]+$")])
-def test_a_node_that_is_deployed_to_while_it_is_given_back_is_torn_down(
-    stage: Stage, fake: FakeIronic, node: str, method: str, where: str
-) -> None:
+def test_a_node_deployed_to_while_given_back_is_torn_down(stage, fake, node, method, where):
     instance = stage.instance(node)
     stage.reserve(instance)
     # A request that somebody had given up comes in late.

@@ -43,7 +43,7 @@ LIVES = {
 def lived(
     conf: cfg.ConfigOpts, life: Life, trouble: Callable[[FakeIronic, str], Any] | None = None
 ) -> tuple[list[Any], list[str], Any]:
-    """What was left after each act, with the methods of which requests, and in which trouble."""
+    """What was left after each act, the methods of the requests, and the trouble."""
     fake, node = life.place.ironic()
     stage = Stage(fake, conf)
     rule = trouble(fake, node) if trouble else None
@@ -80,9 +80,7 @@ def survive(
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("life", LIVES.values(), ids=list(LIVES))
-def test_whichever_reply_is_lost_the_life_of_an_instance_is_the_same(
-    tmp_path: Path, life: Life, way: str
-) -> None:
+def test_whichever_reply_is_lost_an_instance_lives_the_same(tmp_path, life, way) -> None:
     def trouble(nth: int, fake: FakeIronic, _: str) -> Any:
         return getattr(fake.faults, way)(nth=nth)
 
@@ -95,9 +93,7 @@ def test_whichever_reply_is_lost_the_life_of_an_instance_is_the_same(
 
 
 @pytest.mark.parametrize("status", [409, 503])
-def test_whichever_request_meets_a_passing_trouble_the_life_is_the_same(
-    tmp_path: Path, status: int
-) -> None:
+def test_whichever_request_fails_an_instance_lives_the_same(tmp_path: Path, status: int) -> None:
     def trouble(nth: int, fake: FakeIronic, node: str) -> Any:
         body = f"Node {node} is locked by host x, please retry" if status == 409 else None
         return fake.faults.status(status, nth=nth, count=2, body=body)

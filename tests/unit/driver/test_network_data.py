@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What a config drive tells of networks."""
+"""What a config drive tells of networks, and which physical link each VIF has."""
 
 from __future__ import annotations
 
@@ -8,14 +8,23 @@ import json
 from typing import Any
 
 import pytest
+import requests
 
 from ironic_virt import virt
-from ironic_virt.baremetal.ports import Port
-from ironic_virt.driver.network_data import Link, network_data, with_links, with_mtus
+from ironic_virt.baremetal.ports import Port, Portgroup
+from ironic_virt.driver.network_data import (
+    Link,
+    free_links,
+    links_by_vif,
+    network_data,
+    with_links,
+    with_mtus,
+    with_ports,
+)
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.config_drives import sent_drive, sent_drives
 from tests.unit.driver.conftest import DURATIONS
-from tests.unit.driver.stage import IMAGE, VIF, SetStage, Stage
+from tests.unit.driver.stage import IMAGE, URL, VIF, SetStage, Stage
 
 MAC = "02:00:00:00:00:0a"
 MEMBERS = (Port("port-1", "02:00:00:00:00:01"), Port("port-2", "02:00:00:00:00:02"))
@@ -63,9 +72,7 @@ def test_a_port_has_its_own_address_and_dhcp() -> None:
         (None, None, "02:00:00:00:00:01"),
     ],
 )
-def test_a_port_group_is_a_bond_of_its_ports(
-    of_group: str | None, of_vif: str | None, told: str
-) -> None:
+def test_a_port_group_is_a_bond_of_its_ports(of_group, of_vif, told) -> None:
     data = network_data([virt.Vif(VIF, of_vif)], {VIF: bond(of_group)})
     assert data is not None
     assert data["links"] == [bonded(told), *PHYSICAL]
@@ -144,9 +151,7 @@ def test_an_instance_on_a_bond_is_told_of_it(set_stage: SetStage) -> None:
     assert sent_drives(fake)[-1]["network_data"] == told
 
 
-def test_without_networks_nothing_is_asked_of_ports(
-    stage: Stage, fake: FakeIronic, node: str
-) -> None:
+def test_without_networks_nothing_is_asked_of_ports(stage, fake, node) -> None:
     instance = stage.instance(node)
     stage.reserve(instance)
     stage.driver.spawn(virt.DeployRequest(instance, IMAGE))
@@ -155,9 +160,7 @@ def test_without_networks_nothing_is_asked_of_ports(
 
 
 @pytest.mark.parametrize("wired", [False, True])
-def test_network_data_of_the_service_get_the_addresses_of_ports(
-    stage: Stage, fake: FakeIronic, node: str, wired: bool
-) -> None:
+def test_network_data_of_the_service_get_the_addresses_of_ports(stage, fake, node, wired) -> None:
     said = {"links": [{"id": "tap1", "vif_id": VIF, "mtu": 1400}, {"id": "tap2"}] * wired}
     stage.service.drive = virt.ConfigDrive(meta_data={"name": "web"}, network_data=said)
     stage.spawn(stage.instance(node))
@@ -169,7 +172,7 @@ def test_network_data_of_the_service_get_the_addresses_of_ports(
         assert told == [first, {"id": "tap2", "mtu": 1500}]
 
 
-def test_each_link_has_an_mtu_and_the_members_of_a_bond_that_of_the_bond() -> None:
+def test_each_link_has_an_mtu_and_bond_members_the_bonds() -> None:
     jumbo = {**bonded(MAC), "mtu": 9000}
     data = {"links": [jumbo, *PHYSICAL, {"id": "tap0", "mtu": None}], "networks": [{"id": "n"}]}
     told = with_mtus(data)
@@ -179,3 +182,68 @@ def test_each_link_has_an_mtu_and_the_members_of_a_bond_that_of_the_bond() -> No
     assert [link["mtu"] for link in with_mtus({"links": [bonded(MAC), *PHYSICAL]})["links"]] == [
         1500
     ] * 3
+
+
+# -- links --------------------------------------------------------------------
+
+
+def test_a_vif_has_the_address_of_its_port(stage: Stage, fake: FakeIronic, node: str) -> None:
+    stage.spawn(stage.instance(node))
+    found = stage.driver._network.links(node)
+    with fake.mock(URL):
+        headers = {"X-OpenStack-Ironic-API-Version": "1.50"}
+        (port,) = requests.get(f"{URL}/v1/ports", headers=headers, timeout=5).json()["ports"]
+    assert found == {VIF: Link(port["address"])}
+
+
+def test_a_vif_on_a_port_group_has_its_ports() -> None:
+    bonded = [Port(f"port-{number}", portgroup_uuid="group") for number in range(2)]
+    other = Port("port-2", "02:00:00:00:00:02", {"tenant_vif_port_id": "vif-2"})
+    group = Portgroup(
+        "group",
+        "02:00:00:00:00:0a",
+        {"tenant_vif_port_id": "vif-1"},
+        mode="802.3ad",
+        properties={"miimon": 100},
+    )
+    assert links_by_vif([*bonded, other], [group]) == {
+        "vif-1": Link(
+            "02:00:00:00:00:0a", tuple(bonded), "802.3ad", {"miimon": 100}, is_bond=True
+        ),
+        "vif-2": Link("02:00:00:00:00:02"),
+    }
+
+
+def test_where_older_servers_noted_a_vif_counts_too() -> None:
+    def found(vif: object) -> object:
+        return links_by_vif([Port("a", "02:00:00:00:00:02", None, {"vif_port_id": vif})], [])
+
+    assert found("vif") == {"vif": Link("02:00:00:00:00:02")}
+    assert found(["vif"]) == {}, "what is no text is no VIF"
+
+
+def test_a_static_address_prefers_a_free_port_group() -> None:
+    bonded = [
+        Port(f"port-{number}", f"02:00:00:00:00:0{number}", portgroup_uuid="group")
+        for number in range(2)
+    ]
+    taken = Port("port-2", "02:00:00:00:00:02", {"tenant_vif_port_id": "vif"})
+    single = Port("port-3", "02:00:00:00:00:03")
+    groups = [Portgroup("group", mode="active-backup"), Portgroup("empty")]
+    free = free_links([taken, *bonded, single], groups)
+    links = [{"id": f"link{number}", "type": "phy"} for number in range(2)]
+    told = with_ports({"links": links}, free)
+    assert told["links"] == [
+        {
+            "id": "link0",
+            "type": "bond",
+            "ethernet_mac_address": "02:00:00:00:00:00",
+            "bond_mode": "active-backup",
+            "bond_links": ["port-0", "port-1"],
+        },
+        {"id": "link1", "type": "phy", "ethernet_mac_address": "02:00:00:00:00:03"},
+        {"id": "port-0", "type": "phy", "ethernet_mac_address": "02:00:00:00:00:00"},
+        {"id": "port-1", "type": "phy", "ethernet_mac_address": "02:00:00:00:00:01"},
+    ]
+    with pytest.raises(ValueError, match="3 networks are wanted, and the node has 2 ports and"):
+        with_ports({"links": [*links, {"id": "link2", "type": "phy"}]}, free)

@@ -5,7 +5,6 @@
 import logging
 from collections import Counter
 from collections.abc import Iterable
-from pathlib import Path
 
 import pytest
 from oslo_config import cfg
@@ -93,9 +92,7 @@ def test_peers_share_the_nodes_and_free_ones_move(fake: FakeIronic, set_stage: S
     returned.driver.cleanup_host()
 
 
-def test_a_node_that_has_come_since_is_its_owners_only(
-    fake: FakeIronic, set_stage: SetStage
-) -> None:
+def test_a_node_that_has_come_since_is_its_owners_only(fake, set_stage) -> None:
     stages = three(set_stage, fake)
     assert offers(stages) == {}
     late = fake.add_node()
@@ -105,9 +102,7 @@ def test_a_node_that_has_come_since_is_its_owners_only(
 
 
 @pytest.mark.parametrize("group", ["rack1", "rack2"])
-def test_a_node_that_has_come_since_with_an_instance_is_the_instances_hosts(
-    fake: FakeIronic, set_stage: SetStage, group: str
-) -> None:
+def test_a_new_node_with_an_instance_is_the_instances_hosts(fake, set_stage, group) -> None:
     stages = three(set_stage, fake, conductor_group="rack1")
     assert offers(stages) == {}
     late = fake.add_node(conductor_group=group, instance_uuid=INSTANCE)
@@ -120,9 +115,7 @@ def test_a_node_that_has_come_since_with_an_instance_is_the_instances_hosts(
 @pytest.mark.parametrize(
     ("peers", "instance"), [(PEERS, None), ("compute1", None), ("compute1", INSTANCE)]
 )
-def test_a_node_that_has_come_since_in_another_group_is_nobodys(
-    fake: FakeIronic, set_stage: SetStage, peers: str, instance: str | None
-) -> None:
+def test_a_node_that_has_come_since_in_another_group_is_nobodys(fake, set_stage, peers, instance):
     stages = [
         set_stage(fake, host=host, conductor_group="rack1", peer_list=peers)
         for host in peers.split(",")
@@ -134,9 +127,7 @@ def test_a_node_that_has_come_since_in_another_group_is_nobodys(
     assert not any(stage.driver.node_is_available(late) for stage in stages)
 
 
-def test_an_instance_keeps_its_node_when_the_group_changes(
-    fake: FakeIronic, set_stage: SetStage
-) -> None:
+def test_an_instance_keeps_its_node_when_the_group_changes(fake, set_stage) -> None:
     fake.add_nodes(6, ports=1, conductor_group="rack1")
     stages = three(set_stage, fake, conductor_group="rack1")
     node, host = next(iter(offers(stages).items()))
@@ -165,9 +156,7 @@ def test_an_instance_keeps_its_node_when_the_group_changes(
     assert node not in offers(stages), "without an instance it is the other group's"
 
 
-def test_what_is_destroyed_while_it_is_looked_up_does_not_come_back(
-    fake: FakeIronic, set_stage: SetStage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_node_destroyed_during_a_look_up_does_not_come_back(fake, set_stage, monkeypatch):
     fake.add_node(conductor_group="rack1")
     node = fake.add_node(conductor_group="rack2")
     fake.set_node(node, instance_uuid=INSTANCE, provision_state="active")
@@ -179,16 +168,14 @@ def test_what_is_destroyed_while_it_is_looked_up_does_not_come_back(
     def look_while_it_is_destroyed(instance: str) -> object:
         found = look(instance)
         fake.set_node(node, instance_uuid=None, provision_state="available")
-        stage.driver._site.access.note(client.get_node(node))
+        stage.driver._site.nodes.note(client.get_node(node))
         return found
 
     monkeypatch.setattr(client, "node_of_instance", look_while_it_is_destroyed)
     assert node not in stage.refresh()
 
 
-def test_many_instances_elsewhere_are_looked_up_by_one_list(
-    fake: FakeIronic, set_stage: SetStage
-) -> None:
+def test_many_instances_elsewhere_are_looked_up_by_one_list(fake, set_stage) -> None:
     fake.add_nodes(2, conductor_group="rack1")
     elsewhere = fake.add_nodes(5, conductor_group="rack2")
     stage = three(set_stage, fake, conductor_group="rack1")[0]
@@ -205,9 +192,7 @@ def test_many_instances_elsewhere_are_looked_up_by_one_list(
     assert not any("instance_uuid=" in query for query in asked)
 
 
-def test_without_peers_a_changed_group_is_no_longer_ours(
-    fake: FakeIronic, set_stage: SetStage
-) -> None:
+def test_without_peers_a_changed_group_is_no_longer_ours(fake, set_stage) -> None:
     node = fake.add_node(ports=1, conductor_group="rack1")
     stage = set_stage(fake, conductor_group="rack1", peer_list=PEERS)
     stage.driver.init_host("compute1")
@@ -220,9 +205,7 @@ def test_without_peers_a_changed_group_is_no_longer_ours(
     assert fake.node(node)["instance_uuid"] == INSTANCE
 
 
-def test_an_instance_that_came_after_the_list_counts_once(
-    fake: FakeIronic, set_stage: SetStage
-) -> None:
+def test_an_instance_that_came_after_the_list_counts_once(fake, set_stage) -> None:
     fake.add_nodes(6)
     stages = three(set_stage, fake)
     node, host = next(iter(offers(stages).items()))
@@ -239,9 +222,7 @@ def test_an_instance_that_came_after_the_list_counts_once(
     assert len(set(nodes)) == len(nodes)
 
 
-def test_a_look_up_that_fails_leaves_the_claim_in_force(
-    fake: FakeIronic, set_stage: SetStage
-) -> None:
+def test_a_look_up_that_fails_leaves_the_claim_in_force(fake, set_stage) -> None:
     fake.add_nodes(6, conductor_group="rack1")
     stages = three(set_stage, fake, conductor_group="rack1", api_max_retries="0")
     before = offers(stages)
@@ -253,9 +234,7 @@ def test_a_look_up_that_fails_leaves_the_claim_in_force(
     assert stage.refresh() == mine
 
 
-def test_warnings_come_at_the_start_and_when_members_change(
-    fake: FakeIronic, set_stage: SetStage, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_warnings_come_at_the_start_and_when_members_change(fake, set_stage, caplog) -> None:
     stage = set_stage(fake, peer_list=PEERS)
     stage.service.live = list(HOSTS)
     stage.driver.init_host("compute1")
@@ -271,17 +250,13 @@ def test_warnings_come_at_the_start_and_when_members_change(
         assert len(live) == 1 or all("the nodes of conductor group any" in text for text in told)
 
 
-def test_a_group_whose_peers_lack_this_host_is_an_error_at_start(
-    fake: FakeIronic, set_stage: SetStage
-) -> None:
+def test_a_group_whose_peers_lack_this_host_is_an_error_at_start(fake, set_stage) -> None:
     stage = set_stage(fake, host="compute9", peer_list=PEERS, conductor_group="rack1")
     with pytest.raises(exceptions.InvalidConfiguration, match="'compute9'"):
         stage.driver.init_host("compute9")
 
 
-def test_with_a_shard_the_ring_is_not_used(
-    fake: FakeIronic, set_stage: SetStage, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_with_a_shard_the_ring_is_not_used(fake, set_stage, caplog) -> None:
     nodes = fake.add_nodes(10, shard="a")
     stage = set_stage(fake, peer_list=PEERS, shard_key="a")
     stage.service.live = list(HOSTS)
@@ -294,9 +269,7 @@ def test_with_a_shard_the_ring_is_not_used(
 # -- the records --------------------------------------------------------------
 
 
-def test_a_node_that_the_records_give_away_is_left_alone(
-    stage: Stage, fake: FakeIronic, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_node_that_the_records_give_away_is_left_alone(stage, fake, caplog) -> None:
     mine, fresh, other = fake.add_nodes(3)
     stage.service.owners = {mine: "Compute1", other: "compute7"}
     assert stage.refresh() == [mine, fresh]
@@ -304,7 +277,8 @@ def test_a_node_that_the_records_give_away_is_left_alone(
     (warning,) = logged(caplog, logging.WARNING)
     assert f"ironic-virt-manage ironic-compute-node-move {other} --service compute1" in warning
     assert (
-        "is in conductor group any, shard any, but the records give it to host compute7" in warning
+        "Nodes in conductor group any, shard any that the records give to host compute7 are left "
+        f"alone: {other}." in warning
     )
     stage.refresh()
     assert logged(caplog, logging.WARNING) == []
@@ -317,18 +291,16 @@ def test_a_node_that_the_records_give_away_is_left_alone(
     assert stage.driver.node_is_available(other)
 
 
-def test_of_a_fleet_that_another_host_has_the_log_has_a_line_and_not_each_node(
-    stage: Stage, fake: FakeIronic, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_another_hosts_fleet_is_one_line_in_the_log(stage, fake, caplog) -> None:
     theirs, others = fake.add_nodes(200), fake.add_nodes(2)
     stage.service.owners = dict.fromkeys(theirs, "compute7") | dict.fromkeys(others, "compute8")
     assert stage.refresh() == []
     many, few = logged(caplog, logging.WARNING)
     assert "compute7" in many
-    assert "and 190 more are in" in many
+    assert "and 190 more. To move one here" in many
     assert sum(node in many for node in theirs) == 10
     assert f"ironic-compute-node-move {theirs[0]} --service compute1" in many
-    assert f"Nodes {others[0]}, {others[1]} are in" in few
+    assert f"left alone: {others[0]}, {others[1]}. To move" in few
 
 
 def test_instances_on_nodes_of_another_host_are_not_ours(stage: Stage, fake: FakeIronic) -> None:
@@ -340,9 +312,7 @@ def test_instances_on_nodes_of_another_host_are_not_ours(stage: Stage, fake: Fak
     assert stage.driver.list_instance_uuids() == [INSTANCE]
 
 
-def test_a_node_that_was_moved_away_while_ironic_is_silent_is_not_reported(
-    fake: FakeIronic, set_stage: SetStage
-) -> None:
+def test_a_node_moved_away_during_an_outage_is_not_reported(fake, set_stage) -> None:
     moved, kept = fake.add_nodes(2)
     stage = set_stage(fake, api_max_retries="0")
     assert stage.refresh() == [moved, kept]
@@ -352,9 +322,7 @@ def test_a_node_that_was_moved_away_while_ironic_is_silent_is_not_reported(
     assert not stage.driver.node_is_available(moved)
 
 
-def test_the_ring_gives_away_while_ironic_is_silent_and_takes_nothing(
-    fake: FakeIronic, set_stage: SetStage
-) -> None:
+def test_in_an_outage_the_ring_gives_away_and_takes_nothing(fake, set_stage) -> None:
     fake.add_nodes(40, conductor_group="rack1")
     stages = three(set_stage, fake, conductor_group="rack1", api_max_retries="0")
     before = {node for node, host in offers(stages).items() if host == "compute1"}
@@ -369,9 +337,7 @@ def test_the_ring_gives_away_while_ironic_is_silent_and_takes_nothing(
     assert set(stage.refresh()) == before
 
 
-def test_if_neither_ironic_nor_the_records_answer_nothing_is_reported(
-    fake: FakeIronic, set_stage: SetStage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_ironic_and_records_nothing_is_reported(fake, set_stage, monkeypatch) -> None:
     fake.add_node()
     stage = set_stage(fake, api_max_retries="0")
     stage.refresh()
@@ -385,9 +351,7 @@ def test_if_neither_ironic_nor_the_records_answer_nothing_is_reported(
         stage.refresh()
 
 
-def test_a_node_without_a_record_stays_with_the_host_that_has_its_instance(
-    stage: Stage, fake: FakeIronic, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_node_without_a_record_stays_with_its_instances_host(stage, fake, caplog) -> None:
     ours, theirs, nobodys, free = fake.add_nodes(4)
     for node, instance in ((ours, INSTANCE), (theirs, STRANGER), (nobodys, VIF)):
         fake.set_node(node, instance_uuid=instance, provision_state="active")
@@ -395,16 +359,13 @@ def test_a_node_without_a_record_stays_with_the_host_that_has_its_instance(
     assert stage.refresh() == [ours, nobodys, free]
     assert not stage.driver.node_is_available(theirs)
     (warning,) = logged(caplog, logging.WARNING)
-    assert f"Node {theirs} is in" in warning
-    assert "carries an instance of host compute7" in warning
+    assert f"an instance of host compute7, are left alone: {theirs}." in warning
     assert "move" not in warning, "there is no record to move"
     stage.service.hosts.clear()
     assert theirs in stage.refresh()
 
 
-def test_a_record_from_before_the_pools_is_nothing_to_move(
-    fake: FakeIronic, set_stage: SetStage, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_record_from_before_the_pools_is_nothing_to_move(fake, set_stage, caplog) -> None:
     theirs, _ = fake.add_nodes(2, resource_class="gold")
     fake.set_node(theirs, instance_uuid=STRANGER, provision_state="active")
     stage = set_stage(fake, node_selection="ironic", capacity="total")
@@ -420,9 +381,7 @@ def test_a_record_from_before_the_pools_is_nothing_to_move(
 # -- shards -------------------------------------------------------------------
 
 
-def test_a_shard_spelt_otherwise_is_the_same_and_told_once(
-    fake: FakeIronic, set_stage: SetStage, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_shard_spelt_otherwise_is_the_same_and_told_once(fake, set_stage, caplog) -> None:
     node, other = fake.add_nodes(2, shard="a", ports=1)
     stage = set_stage(fake, shard_key="a")
     fake.set_node(other, shard="A")
@@ -436,9 +395,7 @@ def test_a_shard_spelt_otherwise_is_the_same_and_told_once(
     assert fake.node(node)["provision_state"] == "active"
 
 
-def test_a_shard_without_nodes_is_told_when_it_gets_so(
-    fake: FakeIronic, set_stage: SetStage, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_shard_without_nodes_is_told_when_it_gets_so(fake, set_stage, caplog) -> None:
     fake.add_node(shard="b")
     stage = set_stage(fake, shard_key="a")
     for told in (1, 0):
@@ -472,9 +429,7 @@ def started(fake: FakeIronic, set_stage: SetStage, racks: list[str]) -> Stage:
     return stage
 
 
-def test_a_new_group_holds_from_the_next_refresh(
-    started: Stage, racks: list[str], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_new_group_holds_from_the_next_refresh(started, racks, caplog) -> None:
     caplog.set_level(logging.INFO)
     first, second = racks
     assert started.refresh() == [first]
@@ -486,9 +441,7 @@ def test_a_new_group_holds_from_the_next_refresh(
     assert "The options have changed: conductor group 'rack2'" in caplog.text
 
 
-def test_new_peers_hold_from_the_next_refresh(
-    fake: FakeIronic, set_stage: SetStage, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_new_peers_hold_from_the_next_refresh(fake, set_stage, caplog) -> None:
     nodes = fake.add_nodes(40)
     stages = three(set_stage, fake)
     before = offers(stages)
@@ -508,13 +461,7 @@ def test_new_peers_hold_from_the_next_refresh(
         ({"conductor_group": "rack2", "peer_list": "compute2,compute3"}, "'compute1'"),
     ],
 )
-def test_a_wrong_new_value_is_refused_and_the_old_one_stays(
-    started: Stage,
-    racks: list[str],
-    caplog: pytest.LogCaptureFixture,
-    wrong: dict[str, str],
-    says: str,
-) -> None:
+def test_a_wrong_new_value_is_refused_and_the_old_one_stays(started, racks, caplog, wrong, says):
     caplog.clear()
     started.set_options(**wrong)
     for _ in range(2):
@@ -530,11 +477,24 @@ def test_a_wrong_new_value_is_refused_and_the_old_one_stays(
     assert len(logged(caplog, logging.ERROR)) == 1, "refused again is told again"
 
 
-def test_a_file_that_is_no_ini_file_changes_nothing(
-    started: Stage, racks: list[str], tmp_path: Path
-) -> None:
+def test_a_file_that_is_no_ini_file_changes_nothing(started, racks, tmp_path) -> None:
     path = write_conf(tmp_path, conductor_group="rack2")
     path.write_text(path.read_text() + "[ironic\n")
     with pytest.raises(cfg.ConfigFileParseError):
         started.conf.mutate_config_files()
     assert started.refresh() == racks[:1]
+
+
+def test_a_reservation_on_a_node_of_another_host_stays(
+    fake: FakeIronic, set_stage: SetStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_other, own = fake.add_nodes(2)
+    stage = set_stage(fake)
+    stage.service.owners = {of_other: "compute2", own: "compute1"}
+    monkeypatch.setattr(stage.service, "placeless", lambda uuids: uuids)
+    for node, instance in ((of_other, STRANGER), (own, INSTANCE)):
+        fake.set_node(node, instance_uuid=instance)
+    for _ in range(3):
+        stage.refresh()
+    assert fake.node(of_other)["instance_uuid"] == STRANGER
+    assert fake.node(own)["instance_uuid"] is None

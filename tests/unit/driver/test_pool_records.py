@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What a compute service is told of its compute nodes when Ironic picks the node."""
+"""The compute nodes that the driver reports when Ironic picks the node."""
 
 from __future__ import annotations
 
@@ -91,9 +91,7 @@ def test_numbers_stay_until_the_next_refresh(fake: FakeIronic, stage: Stage) -> 
     assert not stage.driver.is_node_deleted(POOL)
 
 
-def test_a_pool_that_lost_its_nodes_stays_with_its_instance(
-    fake: FakeIronic, stage: Stage
-) -> None:
+def test_a_pool_that_lost_its_nodes_stays_with_its_instance(fake, stage) -> None:
     node = fake.add_node(ports=1, resource_class="gold")
     instance = build(stage, POOL)
     fake.set_node(node, resource_class="silver")
@@ -111,9 +109,7 @@ def test_a_pool_that_lost_its_nodes_stays_with_its_instance(
     assert offered(stage, silver) == (1, 0)
 
 
-def test_the_way_to_pools_and_back_keeps_instances(
-    fake: FakeIronic, set_stage: SetStage, stage: Stage
-) -> None:
+def test_the_way_to_pools_and_back_keeps_instances(fake, set_stage, stage) -> None:
     first, second = (fake.add_node(ports=1, resource_class="gold") for _ in range(2))
     before = set_stage(fake)
     old = build(before, first)

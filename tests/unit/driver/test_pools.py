@@ -89,9 +89,7 @@ _LOGICAL_NAME = re.compile(r"[A-Za-z0-9._~-]+")
 
 @settings(max_examples=depth.choose(100, 1000))
 @given(host=HOSTS, resource_class=CLASSES, traits=TRAITS)
-def test_ironic_understands_any_name_and_placements_class_can_be_read_from_it(
-    host: str, resource_class: str, traits: Any
-) -> None:
+def test_ironic_takes_any_name_and_placements_class_is_in_it(host, resource_class, traits) -> None:
     name = pool_name(host, (resource_class, traits))
     assert _LOGICAL_NAME.fullmatch(name)
     assert "~" in name, "no uuid has one"
@@ -112,7 +110,7 @@ def test_no_two_pools_have_a_name_or_a_uuid_in_common(several: list[Any]) -> Non
 
 
 @pytest.mark.parametrize("name", ["gold", "gold.8", "a@b", "gold+0123456789", "+0123456789", "@"])
-def test_the_class_can_be_read_from_a_name_and_not_from_a_nodes_uuid(name: str) -> None:
+def test_a_class_is_read_from_a_name_but_not_from_a_node_uuid(name: str) -> None:
     for traits in (frozenset[str](), GPU[1]):
         assert names.class_of(pool_name("compute1", (name, traits)), "compute1") == name
     assert names.class_of(pool_name("compute1", (name, frozenset())), "compute2") is None
@@ -153,9 +151,7 @@ COUNTS: dict[str, tuple[list[Node], dict[str, str], dict[str, tuple[int, int, in
 
 
 @pytest.mark.parametrize(("nodes", "places", "expected"), COUNTS.values(), ids=list(COUNTS))
-def test_an_instance_counts_where_its_record_put_it(
-    nodes: list[Node], places: dict[str, str], expected: dict[str, tuple[int, int, int, int]]
-) -> None:
+def test_an_instance_counts_where_its_record_put_it(nodes, places, expected) -> None:
     assert counted(nodes, places) == expected
 
 

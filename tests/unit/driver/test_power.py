@@ -27,9 +27,7 @@ def power_requests(fake: FakeIronic) -> list[str]:
     return [entry.body["target"] for entry in fake.requests.matching("PUT", "/states/power$")]
 
 
-def test_off_and_on_again(
-    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
-) -> None:
+def test_off_and_on_again(stage, fake, node, instance) -> None:
     stage.driver.power_off(instance)
     assert fake.node(node)["power_state"] == "power off"
     assert stage.driver.get_info(instance).state is virt.PowerState.SHUTDOWN
@@ -44,13 +42,7 @@ def test_off_and_on_again(
     ("reboot_type", "sent"), [("SOFT", "soft rebooting"), ("HARD", "rebooting")]
 )
 def test_a_reboot_ends_with_the_power_on(
-    stage: Stage,
-    fake: FakeIronic,
-    node: str,
-    instance: virt.Instance,
-    reboot_type: str,
-    sent: str,
-    never_off: bool,
+    stage, fake, node, instance, reboot_type, sent, never_off
 ) -> None:
     fake.set_node(node, disable_power_off=never_off)
     stage.driver.reboot(instance, reboot_type)
@@ -59,9 +51,7 @@ def test_a_reboot_ends_with_the_power_on(
 
 
 @pytest.mark.parametrize("is_known", [True, False])
-def test_a_soft_reboot_that_fails_becomes_a_hard_one(
-    stage: Stage, fake: FakeIronic, instance: virt.Instance, is_known: bool
-) -> None:
+def test_a_soft_reboot_that_fails_becomes_a_hard_one(stage, fake, instance, is_known) -> None:
     if is_known:
         fake.fail_next("power", "the system ignores ACPI")
     else:
@@ -70,9 +60,7 @@ def test_a_soft_reboot_that_fails_becomes_a_hard_one(
     assert power_requests(fake) == ["soft rebooting", "rebooting"]
 
 
-def test_a_failure_says_what_ironic_said(
-    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
-) -> None:
+def test_a_failure_says_what_ironic_said(stage, fake, node, instance) -> None:
     fake.fail_next("power", "the BMC is on fire", count=2)
     with pytest.raises(exceptions.PowerFailed, match="the BMC is on fire") as caught:
         stage.driver.power_off(instance)
@@ -81,18 +69,14 @@ def test_a_failure_says_what_ironic_said(
         stage.driver.reboot(instance, "HARD")
 
 
-def test_a_change_that_never_ends_is_given_up_in_time(
-    fake: FakeIronic, set_stage: SetStage, instance: virt.Instance, node: str
-) -> None:
+def test_a_change_that_never_ends_is_given_up_in_time(fake, set_stage, instance, node) -> None:
     stage = set_stage(fake, power_timeout=10)
     fake.set_node(node, target_power_state="power off", reservation="conductor-1")
     with pytest.raises(exceptions.WaitTimeout, match="power_timeout"):
         stage.driver.power_off(instance)
 
 
-def test_a_change_that_is_under_way_is_waited_for_and_not_asked_for_again(
-    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
-) -> None:
+def test_a_change_under_way_is_waited_for_and_not_sent_again(stage, fake, node, instance) -> None:
     restarted = stage.restarted()
     fake.requests.clear()
     stage.driver._site.client.set_power_state(node, "power off", applied=lambda _: True)
@@ -101,9 +85,7 @@ def test_a_change_that_is_under_way_is_waited_for_and_not_asked_for_again(
     assert power_requests(fake) == ["power off"]
 
 
-def test_a_change_that_no_conductor_carries_out_any_more_is_asked_for_again(
-    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
-) -> None:
+def test_a_change_abandoned_by_its_conductor_is_sent_again(stage, fake, node, instance) -> None:
     # What Ironic is really doing holds the lock; a conductor that stops may leave the target.
     fake.set_node(node, target_power_state="power off")
     stage.driver.power_off(instance)
@@ -114,30 +96,23 @@ def test_a_change_that_no_conductor_carries_out_any_more_is_asked_for_again(
 @pytest.mark.parametrize(
     ("request_sent", "target"), [("power off", "power off"), ("rebooting", "power on")]
 )
-def test_a_change_that_no_conductor_carries_out_any_more_has_failed_for_who_waits(
-    stage: Stage,
-    fake: FakeIronic,
-    node: str,
-    instance: virt.Instance,
-    request_sent: str,
-    target: str,
+def test_a_change_abandoned_by_its_conductor_has_failed(
+    stage, fake, node, instance, request_sent, target
 ) -> None:
     before = stage.driver._site.client.get_node(node)
     fake.set_node(node, target_power_state=target, reservation="conductor-1")
     now = stage.driver._site.client.get_node(node)
-    assert power.outcome(before, now, instance, request_sent) is None
+    assert power.check_outcome(before, now, instance, request_sent) is None
     fake.set_node(node, reservation=None)
     now = stage.driver._site.client.get_node(node)
     with pytest.raises(exceptions.PowerFailed, match=f"going to '{target}'"):
-        power.outcome(before, now, instance, request_sent)
+        power.check_outcome(before, now, instance, request_sent)
 
 
 # -- timeouts -----------------------------------------------------------------
 
 
-def test_a_soft_power_off_is_waited_for_as_long_as_its_system_was_given(
-    fake: FakeIronic, set_stage: SetStage, node: str, instance: virt.Instance
-) -> None:
+def test_a_soft_power_off_takes_as_long_as_its_system_was_given(fake, set_stage, node, instance):
     stage = set_stage(fake, power_timeout=20)
     fake.ignore_soft_power(node)
     stage.driver.power_off(instance, timeout=100)
@@ -147,18 +122,14 @@ def test_a_soft_power_off_is_waited_for_as_long_as_its_system_was_given(
     assert fake.node(node)["power_state"] == "power off"
 
 
-def test_a_soft_power_off_that_was_asked_for_before_is_waited_for(
-    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
-) -> None:
+def test_an_earlier_soft_power_off_is_waited_for(stage, fake, node, instance) -> None:
     stage.driver._site.client.set_power_state(node, "soft power off", applied=lambda _: True)
     assert fake.node(node)["target_power_state"] == "power off"
     stage.driver.power_off(instance, timeout=30)
     assert power_requests(fake) == ["soft power off"]
 
 
-def test_what_was_asked_for_before_and_failed_is_asked_for_anew(
-    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
-) -> None:
+def test_what_was_asked_for_before_and_failed_is_asked_for_anew(stage, fake, node, instance):
     fake.ignore_soft_power(node)
     stage.driver._site.client.set_power_state(
         node, "soft power off", applied=lambda _: True, timeout=5
@@ -172,7 +143,7 @@ def test_what_was_asked_for_before_and_failed_is_asked_for_anew(
 @pytest.mark.parametrize("seconds", [0, 1, 30])
 @pytest.mark.parametrize("reboot_type", ["SOFT", "HARD"])
 def test_a_reboot_whose_reply_is_lost_is_not_asked_for_again(
-    set_stage: SetStage, reboot_type: str, seconds: float, has_failed: bool
+    set_stage, reboot_type, seconds, has_failed
 ) -> None:
     fake = FakeIronic(durations=Durations(power=seconds))
     stage = set_stage(fake)
@@ -191,9 +162,7 @@ def test_a_reboot_whose_reply_is_lost_is_not_asked_for_again(
 
 
 @pytest.mark.parametrize("state", ["rescue failed", "unrescue failed", "service failed"])
-def test_what_had_failed_before_is_no_failure_of_a_reboot(
-    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance, state: str
-) -> None:
+def test_what_had_failed_before_is_no_failure_of_a_reboot(stage, fake, node, instance, state):
     fake.set_node(node, provision_state=state, last_error="no call from the ramdisk")
     stage.driver.reboot(instance, "HARD")
     assert power_requests(fake) == ["rebooting"]
@@ -206,9 +175,7 @@ def test_what_had_failed_before_is_no_failure_of_a_reboot(
 
 
 @pytest.mark.parametrize("timeout", [0, 30])
-def test_a_node_that_is_never_powered_off_is_left_on(
-    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance, timeout: int
-) -> None:
+def test_a_node_that_is_never_powered_off_is_left_on(stage, fake, node, instance, timeout) -> None:
     fake.set_node(node, disable_power_off=True)
     with pytest.raises(exceptions.PowerOffDisabled, match="disable_power_off") as caught:
         stage.driver.power_off(instance, timeout=timeout)
@@ -217,9 +184,7 @@ def test_a_node_that_is_never_powered_off_is_left_on(
     assert fake.node(node)["power_state"] == "power on"
 
 
-def test_a_node_that_is_never_powered_off_may_be_off(
-    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
-) -> None:
+def test_a_node_that_is_never_powered_off_may_be_off(stage, fake, node, instance) -> None:
     fake.set_node(node, disable_power_off=True, power_state="power off")
     stage.driver.power_off(instance, timeout=30)
     assert power_requests(fake) == []
@@ -228,7 +193,7 @@ def test_a_node_that_is_never_powered_off_may_be_off(
     assert fake.node(node)["power_state"] == "power on"
 
 
-def test_a_server_that_does_not_know_such_nodes_refuses_by_itself(set_stage: SetStage) -> None:
+def test_a_server_that_cannot_power_such_nodes_refuses(set_stage: SetStage) -> None:
     fake = FakeIronic(max_version=(1, 94))
     node = fake.add_node(ports=1, disable_power_off=True)
     stage = set_stage(fake)
@@ -262,9 +227,7 @@ def nmis(fake: FakeIronic) -> list[int | None]:
     return [entry.status for entry in fake.requests.matching("PUT", "/management/inject_nmi$")]
 
 
-def test_an_nmi_is_injected_as_soon_as_the_node_is_not_locked(
-    able: FakeIronic, crashed: tuple[Stage, virt.Instance]
-) -> None:
+def test_an_nmi_is_injected_as_soon_as_the_node_is_not_locked(able, crashed) -> None:
     stage, instance = crashed
     stage.driver.trigger_crash_dump(instance)
     assert nmis(able) == [204]
@@ -273,9 +236,7 @@ def test_an_nmi_is_injected_as_soon_as_the_node_is_not_locked(
     assert nmis(able) == [204, 409, 409, 204]
 
 
-def test_hardware_that_takes_no_nmi_says_so(
-    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
-) -> None:
+def test_hardware_that_takes_no_nmi_says_so(stage, fake, node, instance) -> None:
     with pytest.raises(exceptions.CrashDumpFailed, match="does not support inject_nmi") as caught:
         stage.driver.trigger_crash_dump(instance)
     assert caught.value.node == node
@@ -297,13 +258,8 @@ STRIKES: dict[str, tuple[Callable[[Faults], object], str]] = {
 
 @pytest.mark.parametrize("retries", [None, 0])
 @pytest.mark.parametrize(("strike", "says"), STRIKES.values(), ids=list(STRIKES))
-def test_an_nmi_whose_reply_is_lost_is_never_injected_a_second_time(
-    able: FakeIronic,
-    set_stage: SetStage,
-    crashed: tuple[Stage, virt.Instance],
-    strike: Callable[[Faults], object],
-    says: str,
-    retries: int | None,
+def test_an_nmi_whose_reply_is_lost_is_not_injected_again(
+    able, set_stage, crashed, strike, says, retries
 ) -> None:
     stage, instance = crashed
     if retries is not None:
@@ -317,13 +273,7 @@ def test_an_nmi_whose_reply_is_lost_is_never_injected_a_second_time(
 # -- what happened behind the service's back -----------------------------------
 
 
-def test_a_change_that_was_told_of_is_known_at_once_unless_ironic_is_away(
-    stage: Stage,
-    fake: FakeIronic,
-    node: str,
-    instance: virt.Instance,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_reported_change_is_known_at_once_if_ironic_is_up(stage, fake, node, instance, caplog):
     stage.refresh()
     fake.set_node(node, power_state="power off")
     assert stage.driver.get_info(instance).state is virt.PowerState.RUNNING
@@ -338,9 +288,7 @@ def test_a_change_that_was_told_of_is_known_at_once_unless_ironic_is_away(
 # -- deadlines ------------------------------------------------------------------
 
 
-def test_a_soft_reboot_whose_end_nobody_saw_is_not_followed_by_a_hard_one(
-    fake: FakeIronic, set_stage: SetStage, instance: virt.Instance
-) -> None:
+def test_a_soft_reboot_whose_end_is_unseen_causes_no_hard_one(fake, set_stage, instance) -> None:
     stage = set_stage(fake, power_timeout=20)
     asked_at = fake.clock.now()
     # Nothing is to be seen while it is waited for; the first look after that is answered.
@@ -351,9 +299,7 @@ def test_a_soft_reboot_whose_end_nobody_saw_is_not_followed_by_a_hard_one(
     assert power_requests(fake) == ["soft rebooting"]
 
 
-def test_a_soft_reboot_that_can_not_be_seen_is_an_error_and_no_hard_one(
-    fake: FakeIronic, set_stage: SetStage, instance: virt.Instance
-) -> None:
+def test_a_soft_reboot_that_cannot_be_seen_is_an_error(fake, set_stage, instance) -> None:
     stage = set_stage(fake, power_timeout=20, api_max_retries=2)
     fake.faults.status(
         503, "GET", count=None, when=lambda *_: power_requests(fake) == ["soft rebooting"]
@@ -364,9 +310,7 @@ def test_a_soft_reboot_that_can_not_be_seen_is_an_error_and_no_hard_one(
     assert power_requests(fake) == ["soft rebooting"]
 
 
-def test_a_soft_reboot_that_takes_longer_is_waited_for_and_not_followed_by_a_hard_one(
-    set_stage: SetStage,
-) -> None:
+def test_a_slow_soft_reboot_is_waited_for_and_causes_no_hard_one(set_stage: SetStage) -> None:
     fake = FakeIronic(durations=Durations(power=30))
     stage = set_stage(fake, power_timeout=20)
     instance = stage.instance(fake.add_node(ports=1, power_state="power on"))
@@ -375,9 +319,7 @@ def test_a_soft_reboot_that_takes_longer_is_waited_for_and_not_followed_by_a_har
     assert power_requests(fake) == ["soft rebooting"]
 
 
-def test_a_system_that_ignores_a_soft_reboot_gets_a_hard_one(
-    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
-) -> None:
+def test_a_system_that_ignores_a_soft_reboot_gets_a_hard_one(stage, fake, node, instance) -> None:
     fake.ignore_soft_power(node)
     stage.driver.reboot(instance, "SOFT")
     assert power_requests(fake) == ["soft rebooting", "rebooting"]

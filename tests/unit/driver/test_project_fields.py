@@ -47,9 +47,7 @@ def test_by_default_none_is_written(set_stage: SetStage, fake: FakeIronic, node:
 
 
 @pytest.mark.parametrize("since", [{}, {"lessee": OTHER}], ids=["it", "but what was changed"])
-def test_it_comes_with_the_instance_and_goes_with_it(
-    stage: Stage, fake: FakeIronic, node: str, since: dict[str, str]
-) -> None:
+def test_it_comes_with_the_instance_and_goes_with_it(stage, fake, node, since) -> None:
     stage.driver.init_host("compute1")
     instance = of(PROJECT, stage, node)
     stage.spawn(instance)
@@ -59,9 +57,7 @@ def test_it_comes_with_the_instance_and_goes_with_it(
     assert told(fake, node) == NOBODY | since
 
 
-def test_what_an_operator_has_set_is_left_alone(
-    stage: Stage, fake: FakeIronic, node: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_an_operator_has_set_is_left_alone(stage, fake, node, caplog) -> None:
     fake.set_node(node, lessee=OTHER, extra={"rack": "7"})
     before = told(fake, node)
     instance = of(PROJECT, stage, node)
@@ -73,9 +69,7 @@ def test_what_an_operator_has_set_is_left_alone(
 
 
 @pytest.mark.parametrize("refused", [False, True])
-def test_a_build_that_fails_leaves_nothing(
-    stage: Stage, fake: FakeIronic, node: str, refused: bool
-) -> None:
+def test_a_build_that_fails_leaves_nothing(stage, fake, node, refused) -> None:
     if refused:
         fake.invalidate(node, "deploy", "no ramdisk")
     else:
@@ -86,9 +80,7 @@ def test_a_build_that_fails_leaves_nothing(
     assert told(fake, node) == NOBODY
 
 
-def test_what_could_not_be_taken_back_is_the_next_project_s(
-    stage: Stage, fake: FakeIronic, node: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_could_not_be_taken_back_is_the_next_project_s(stage, fake, node, caplog) -> None:
     instance = of(PROJECT, stage, node)
     stage.spawn(instance)
     fake.faults.status(
@@ -109,9 +101,7 @@ def test_or_nobody_s_where_there_is_none(set_stage: SetStage, fake: FakeIronic, 
     assert told(fake, node)["lessee"] is None
 
 
-def test_it_is_told_before_the_teardown_that_ends_all_writing(
-    stage: Stage, fake: FakeIronic, node: str
-) -> None:
+def test_it_is_told_before_the_teardown_that_ends_all_writing(stage, fake, node) -> None:
     instance = of(PROJECT, stage, node)
     stage.spawn(instance)
     fake.requests.clear()

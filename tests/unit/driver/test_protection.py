@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ironic_virt import exceptions, virt
+from ironic_virt import exceptions
 from ironic_virt.driver import resources
 from ironic_virt.testing.fake_ironic import Durations, FakeIronic
 from tests.unit.driver.stage import INSTANCE, STRANGER, SetStage, Stage
@@ -46,9 +46,7 @@ def unprotecting(method: str, path: str, body: Any) -> bool:
     return {"op": "add", "path": "/protected", "value": False} in body
 
 
-def test_what_runs_is_neither_torn_down_nor_rebuilt_by_a_late_request(
-    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
-) -> None:
+def test_a_late_request_changes_nothing_on_a_running_instance(stage, fake, node, instance) -> None:
     assert is_protected(fake, node)
     assert [late(stage, node, verb) for verb in ("deleted", "rebuild")] == [403, 403]
     assert fake.node(node)["provision_state"] == "active"
@@ -67,9 +65,7 @@ def test_what_runs_is_neither_torn_down_nor_rebuilt_by_a_late_request(
 
 
 @pytest.mark.parametrize("does", ["rescue", "service"])
-def test_one_that_waits_in_a_state_that_takes_no_patch_is_deleted_all_the_same(
-    set_stage: SetStage, does: str
-) -> None:
+def test_an_instance_in_a_state_without_patches_is_deleted(set_stage: SetStage, does: str) -> None:
     fake = FakeIronic(durations=Durations(rescue=60, service=60), wait_states=True)
     node = fake.add_node(ports=1)
     stage = set_stage(fake, protect_instances=True)
@@ -91,9 +87,7 @@ def test_one_that_waits_in_a_state_that_takes_no_patch_is_deleted_all_the_same(
     assert not any(one.status == 409 for one in fake.requests)
 
 
-def test_each_way_costs_one_request_more(
-    stage: Stage, fake: FakeIronic, node: str, set_stage: SetStage
-) -> None:
+def test_each_way_costs_one_request_more(stage, fake, node, set_stage) -> None:
     def methods(on: Stage) -> list[list[str]]:
         found = []
         instance = on.instance(node)
@@ -108,9 +102,35 @@ def test_each_way_costs_one_request_more(
     assert methods(stage) == [[*spawned, "PATCH"], [*rebuilt, "PATCH"], ["PATCH", *destroyed]]
 
 
-def test_a_late_request_to_take_it_off_is_refused(
-    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
+def test_a_node_that_left_the_shard_meanwhile_is_protected(set_stage, fake) -> None:
+    stage = set_stage(fake, protect_instances=True, shard_key="ours")
+    node = fake.add_node(ports=1, shard="ours")
+
+    def leaves(*sent: Any) -> bool:
+        if protecting(*sent):
+            fake.set_node(node, shard="theirs")
+        return False
+
+    fake.faults.status(500, *PATCH, when=leaves)
+    stage.active(node)
+    assert is_protected(fake, node)
+
+
+@pytest.mark.parametrize("state", ["clean failed", "available"])
+def test_a_node_that_goes_on_while_it_is_unprotected_is_released(
+    stage, fake, node, instance, state
 ) -> None:
+    def goes_on(*sent: Any) -> bool:
+        if unprotecting(*sent):
+            fake.set_node(node, provision_state=state, protected=False)
+        return False
+
+    fake.faults.status(500, *PATCH, when=goes_on)
+    stage.destroy(instance)
+    assert fake.node(node)["instance_uuid"] is None
+
+
+def test_a_late_request_to_take_it_off_is_refused(stage, fake, node, instance) -> None:
     stage.destroy(instance)
     (sent,) = [
         entry for entry in fake.requests.matching(*PATCH) if unprotecting("", "", entry.body)
@@ -127,9 +147,7 @@ def test_a_late_request_to_take_it_off_is_refused(
     assert fake.node(node)["protected"]
 
 
-def test_what_is_another_s_meanwhile_is_not_asked_for_again(
-    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
-) -> None:
+def test_what_is_another_s_meanwhile_is_not_asked_for_again(stage, fake, node, instance) -> None:
     def taken() -> bool:
         fake.set_node(node, instance_uuid=STRANGER)
         return True
@@ -142,13 +160,7 @@ def test_what_is_another_s_meanwhile_is_not_asked_for_again(
 
 
 @pytest.mark.parametrize("status", [400, 403, 409, 500])
-def test_where_ironic_does_not_protect_it_runs_all_the_same(
-    stage: Stage,
-    fake: FakeIronic,
-    node: str,
-    status: int,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_where_ironic_does_not_protect_it_runs_all_the_same(stage, fake, node, status, caplog):
     fake.faults.status(status, *PATCH, body="not you", when=protecting, count=None)
     instance = stage.active(node)
     assert fake.node(node)["provision_state"] == "active"
@@ -160,9 +172,7 @@ def test_where_ironic_does_not_protect_it_runs_all_the_same(
     assert fake.node(node)["instance_uuid"] is None
 
 
-def test_one_that_goes_before_it_is_protected_is_seen_to_have_gone(
-    stage: Stage, fake: FakeIronic, node: str
-) -> None:
+def test_an_instance_gone_before_its_protection_is_noticed(stage, fake, node) -> None:
     handle = fake.handle
 
     def torn_down(method: str, path: str, query: str, headers: Any, body: bytes, url: str) -> Any:
@@ -178,9 +188,7 @@ def test_one_that_goes_before_it_is_protected_is_seen_to_have_gone(
     assert fake.node(node)["instance_uuid"] is None
 
 
-def test_a_rebuild_that_ironic_refuses_leaves_it_protected(
-    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
-) -> None:
+def test_a_rebuild_that_ironic_refuses_leaves_it_protected(stage, fake, node, instance) -> None:
     before = stage.trace(node)
     fake.faults.status(400, *PROVISION, body="not now")
     with pytest.raises(exceptions.RebuildFailed, match="not now"):
@@ -189,9 +197,7 @@ def test_a_rebuild_that_ironic_refuses_leaves_it_protected(
     assert stage.trace(node) == before
 
 
-def test_one_that_dies_in_a_deployment_is_protected_by_the_next_one(
-    stage: Stage, fake: FakeIronic, node: str
-) -> None:
+def test_an_interrupted_deployment_is_protected_by_the_next_one(stage, fake, node) -> None:
     instance = stage.instance(node)
     stage.die_while_it_deploys(instance)
     restarted = stage.restarted()
@@ -203,9 +209,7 @@ def test_one_that_dies_in_a_deployment_is_protected_by_the_next_one(
 
 
 @pytest.mark.parametrize("reason", ["the payroll", resources.protection_of(STRANGER), None])
-def test_what_somebody_else_protects_stays_so(
-    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance, reason: str | None
-) -> None:
+def test_what_somebody_else_protects_stays_so(stage, fake, node, instance, reason) -> None:
     fake.set_node(node, protected_reason=reason)
     with pytest.raises(exceptions.TearDownFailed, match="node unset --protected"):
         stage.destroy(instance)
@@ -218,7 +222,7 @@ def test_what_somebody_else_protects_stays_so(
 
 
 def test_without_the_option_ours_is_taken_off_and_none_put_on(
-    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance, set_stage: SetStage
+    stage, fake, node, instance, set_stage
 ) -> None:
     without = set_stage(fake, protect_instances=False)
     without.rebuild(instance)

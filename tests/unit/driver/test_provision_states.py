@@ -29,7 +29,7 @@ def test_the_table_has_every_state_in_every_column() -> None:
         assert column.keys() == set(listed), name
 
 
-def test_every_method_that_has_to_do_with_an_instance_has_a_column() -> None:
+def test_every_method_about_an_instance_has_a_column() -> None:
     theirs = {
         name
         for name, method in inspect.getmembers(IronicDriver, inspect.isfunction)
@@ -44,7 +44,7 @@ def test_every_method_that_has_to_do_with_an_instance_has_a_column() -> None:
 @pytest.mark.parametrize("name", METHODS)
 def test_what_a_method_does(tmp_path: Path, name: str) -> None:
     method = METHODS[name]
-    # What is different of a protected node has tests of its own.
+    # What is different of a protected node has its own tests.
     conf = make_conf(tmp_path, protect_instances=False, **dict.fromkeys(TIMEOUTS, 8))
     seen: dict[str, str] = {}
     for state in provision_states.listed_states():

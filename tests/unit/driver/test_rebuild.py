@@ -13,7 +13,7 @@ from ironic_virt.baremetal import states
 from ironic_virt.exceptions import Disk
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.config_drives import sent_drive
-from tests.unit.driver.stage import INSTANCE, OTHER_IMAGE, SECRET, STRANGER, VIF, SetStage, Stage
+from tests.unit.driver.stage import INSTANCE, OTHER_IMAGE, SECRET, STRANGER, VIF, Stage
 
 GLANCE = virt.ImageMeta("0f7bb2a1-0000-4000-8000-000000000000")
 PARTITION = virt.ImageMeta(
@@ -61,17 +61,11 @@ def fails_untouched(
 
 
 def sent(fake: FakeIronic) -> list[str]:
-    """What was asked of Ironic beside looks."""
+    """The requests to Ironic, without reads."""
     return [entry.method for entry in fake.requests if entry.method != "GET"]
 
 
-def test_another_image_goes_onto_the_node(
-    stage: Stage,
-    fake: FakeIronic,
-    node: str,
-    instance: virt.Instance,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_another_image_goes_onto_the_node(stage, fake, node, instance, caplog) -> None:
     caplog.set_level("DEBUG")
     rebuild(stage, instance)
     there = fake.node(node)
@@ -86,7 +80,7 @@ def test_another_image_goes_onto_the_node(
     assert caplog.text
     assert SECRET not in caplog.text
     assert fake.vifs(node) == [VIF]
-    assert stage.service.told == [
+    assert stage.service.reports == [
         "configuring: active",
         "rebuilding: active",
         "rebuilding: deploying",
@@ -95,14 +89,12 @@ def test_another_image_goes_onto_the_node(
 
 
 @pytest.mark.parametrize("has_drive", [False, True])
-def test_it_takes_a_look_a_change_and_a_request(
-    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance, has_drive: bool
-) -> None:
+def test_it_takes_a_look_a_change_and_a_request(stage, fake, node, instance, has_drive) -> None:
     assert "configdrive" in fake.node(node)["instance_info"]
     stage.service.has_drive = has_drive
     rebuild(stage, instance)
     asked = [entry.method for entry in fake.requests]
-    # The node's ports are in the config drive, and when that is made the node is read anew.
+    # The node's ports are in the config drive, and when that is made the node is read again.
     looks = ["GET", "GET", "GET"] if has_drive else ["GET"]
     assert asked[: len(looks) + 2] == [*looks, "PATCH", "PUT"]
     # The last one protects the instance again.
@@ -110,9 +102,7 @@ def test_it_takes_a_look_a_change_and_a_request(
     assert ("configdrive" in fake.node(node)["instance_info"]) is has_drive
 
 
-def test_what_the_last_image_had_of_its_own_does_not_stay(
-    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
-) -> None:
+def test_what_the_last_image_had_of_its_own_does_not_stay(stage, fake, node, instance) -> None:
     info = fake.node(node)["instance_info"]
     left = {"image_os_hash_algo": "sha512", "image_url": "******", "preserve_ephemeral": "True"}
     left |= {"rack.unit": "7"}
@@ -124,9 +114,7 @@ def test_what_the_last_image_had_of_its_own_does_not_stay(
     assert told["rack.unit"] == "7", "Ironic takes no patch of such a name"
 
 
-def test_a_config_drive_that_cannot_be_made_leaves_the_instance_as_it_is(
-    stage: Stage, instance: virt.Instance, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_config_drive_the_instance_stays_as_it_is(stage, instance, monkeypatch) -> None:
     def no_program(*args: Any, **kwargs: Any) -> None:
         raise FileNotFoundError("genisoimage")
 
@@ -137,9 +125,7 @@ def test_a_config_drive_that_cannot_be_made_leaves_the_instance_as_it_is(
 # -- images -------------------------------------------------------------------
 
 
-def test_an_ephemeral_disk_is_preserved_beside_a_partition_image(
-    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
-) -> None:
+def test_an_ephemeral_disk_is_preserved_beside_a_partition_image(stage, fake, node, instance):
     rebuild(stage, instance, PARTITION, preserve_ephemeral=True)
     told = fake.node(node)["instance_info"]
     assert (told["preserve_ephemeral"], told["image_type"]) == ("True", "partition")
@@ -147,17 +133,13 @@ def test_an_ephemeral_disk_is_preserved_beside_a_partition_image(
     assert "preserve_ephemeral" not in fake.node(node)["instance_info"]
 
 
-def test_a_whole_disk_image_would_not_preserve_it_and_is_refused(
-    stage: Stage, instance: virt.Instance
-) -> None:
+def test_a_whole_disk_image_would_not_preserve_it_and_is_refused(stage, instance) -> None:
     fails_untouched(stage, instance, "use a partition image", preserve_ephemeral=True)
     # Nothing is assumed of an image whose type Ironic can't find out.
     fails_untouched(stage, instance, "auto_lessee", GLANCE, preserve_ephemeral=True, asks=True)
 
 
-def test_an_image_whose_type_ironic_cannot_find_out_is_taken_for_a_whole_disk(
-    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
-) -> None:
+def test_an_image_of_unknown_type_is_taken_for_a_whole_disk(stage, fake, node, instance) -> None:
     rebuild(stage, instance, GLANCE)
     assert fake.node(node)["instance_info"]["image_type"] == "whole-disk"
     # The last patch protects the node again.
@@ -167,9 +149,7 @@ def test_an_image_whose_type_ironic_cannot_find_out_is_taken_for_a_whole_disk(
     assert sent(fake) == ["PATCH", "PUT", "PATCH"], "it is known by now"
 
 
-def test_an_iso_image_that_ironic_cannot_rebuild_is_said_to_be_one(
-    stage: Stage, instance: virt.Instance, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_iso_image_that_cannot_be_rebuilt_is_named(stage, instance, caplog) -> None:
     iso = virt.ImageMeta("https://a/b.iso", properties={"ironic_ramdisk_deploy": "true"})
     fails_untouched(stage, instance, r"ISO image; delete it", iso, asks=True)
     assert "whole disk" not in caplog.text
@@ -178,9 +158,7 @@ def test_an_iso_image_that_ironic_cannot_rebuild_is_said_to_be_one(
 # -- what is refused changes nothing ------------------------------------------
 
 
-def test_an_instance_that_boots_from_a_volume_is_refused_at_once(
-    stage: Stage, fake: FakeIronic, instance: virt.Instance
-) -> None:
+def test_an_instance_that_boots_from_a_volume_is_refused_at_once(stage, fake, instance) -> None:
     root, other = virt.BlockDevice("v0", 0, {}), virt.BlockDevice("v1", 1, {})
     with pytest.raises(exceptions.OperationNotSupported, match="boots from a volume"):
         rebuild(stage, instance, block_devices=[other, root])
@@ -202,27 +180,21 @@ def test_an_instance_that_boots_from_a_volume_is_refused_at_once(
         ({"provision_state": "brand new"}, "'brand new'"),
     ],
 )
-def test_a_node_that_can_not_be_rebuilt_is_left_as_it_is(
-    our_stage: Stage, our_node: str, fields: dict[str, Any], says: str
-) -> None:
+def test_a_node_that_can_not_be_rebuilt_is_left_as_it_is(our_stage, our_node, fields, says):
     instance = our_stage.active(our_node)
     our_stage.fake.set_node(our_node, **fields)
     fails_untouched(our_stage, instance, says)
 
 
 @pytest.mark.parametrize("status", [400, 403, 409, 500])
-def test_what_ironic_refuses_leaves_the_node_as_it_was(
-    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance, status: int
-) -> None:
+def test_what_ironic_refuses_leaves_the_node_as_it_was(stage, fake, node, instance, status):
     fake.faults.status(status, "PUT", "/states/provision$", body="the node has no kernel")
     fails_untouched(stage, instance, "no kernel", asks=True)
     rebuild(stage, instance)
     assert stage.trace(node)["instance_info"]["image_source"] == OTHER_IMAGE.id
 
 
-def test_a_stranger_who_takes_the_node_meanwhile_is_left_alone(
-    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
-) -> None:
+def test_a_stranger_who_takes_the_node_meanwhile_is_left_alone(stage, fake, node, instance):
     report = stage.service.report_progress
 
     def taken(whose: virt.InstanceLike, step: str, detail: str = "") -> None:
@@ -240,9 +212,7 @@ def test_a_stranger_who_takes_the_node_meanwhile_is_left_alone(
 @pytest.mark.parametrize(
     "changes", [{"instance_uuid": STRANGER}, {"shard": "theirs"}, {"provision_state": "rescue"}]
 )
-def test_what_happens_while_the_config_drive_is_made_is_seen_before_the_node_is_written_to(
-    our_stage: Stage, our_node: str, changes: dict[str, Any]
-) -> None:
+def test_changes_while_the_config_drive_is_made_are_seen(our_stage, our_node, changes) -> None:
     instance = our_stage.active(our_node)
     our_stage.service.on_config_drive = lambda: our_stage.fake.set_node(our_node, **changes)
     with pytest.raises(exceptions.RebuildFailed) as caught:
@@ -265,7 +235,7 @@ def test_what_happens_while_the_config_drive_is_made_is_seen_before_the_node_is_
     ],
 )
 def test_a_failure_says_what_ironic_said_and_what_is_on_the_disk(
-    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance, last_error: str, disk: Disk
+    stage, fake, node, instance, last_error, disk
 ) -> None:
     fake.fail_next("deploy", last_error, node)
     with pytest.raises(exceptions.RebuildFailed) as caught:
@@ -281,9 +251,7 @@ def test_a_failure_says_what_ironic_said_and_what_is_on_the_disk(
 
 @pytest.mark.parametrize("state", [states.DEPLOY_FAILED, states.ERROR])
 @pytest.mark.parametrize("reason", ["Deploy step deploy.boot failed: no", None])
-def test_a_failure_is_told_when_ironic_has_said_why(
-    stage: Stage, node: str, instance: virt.Instance, reason: str | None, state: str
-) -> None:
+def test_a_failure_is_told_when_ironic_has_said_why(stage, node, instance, reason, state) -> None:
     stage.ironic_gives_up(node, "deploying", state, reason)
     with pytest.raises(exceptions.RebuildFailed, match=reason or "gives no reason") as caught:
         rebuild(stage, instance)
@@ -291,9 +259,7 @@ def test_a_failure_is_told_when_ironic_has_said_why(
     assert stage.service.on_abort_question is None
 
 
-def test_one_that_never_ends_is_given_up_in_time(
-    set_stage: SetStage, node: str, fake: FakeIronic
-) -> None:
+def test_one_that_never_ends_is_given_up_in_time(set_stage, node, fake) -> None:
     stage = set_stage(fake, deploy_timeout=60)
     instance = stage.active(node)
     stage.service.has_drive = False
@@ -304,9 +270,7 @@ def test_one_that_never_ends_is_given_up_in_time(
     assert isinstance(caught.value.__cause__, exceptions.WaitTimeout)
 
 
-def test_an_instance_that_is_deleted_meanwhile_is_not_waited_for(
-    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
-) -> None:
+def test_an_instance_that_is_deleted_meanwhile_is_not_waited_for(stage, fake, node, instance):
     before = stage.trace(node)
     stage.service.unwanted = "the instance is deleting"
     with pytest.raises(exceptions.BuildAborted):
@@ -315,9 +279,7 @@ def test_an_instance_that_is_deleted_meanwhile_is_not_waited_for(
     assert stage.provision_requests("rebuild") == 0
 
 
-def test_if_ironic_is_out_of_reach_nothing_is_said_of_the_disk(
-    stage: Stage, fake: FakeIronic, instance: virt.Instance
-) -> None:
+def test_if_ironic_is_out_of_reach_nothing_is_said_of_the_disk(stage, fake, instance) -> None:
     stage.service.has_drive = False
     fake.faults.reset("PUT", "/states/provision$", count=None)
     fake.faults.reset("GET", "/nodes/", count=None)
@@ -327,9 +289,7 @@ def test_if_ironic_is_out_of_reach_nothing_is_said_of_the_disk(
     assert isinstance(caught.value.__cause__, exceptions.IronicUnreachable)
 
 
-def test_a_request_that_has_not_reached_ironic_leaves_the_disk_as_it_was(
-    stage: Stage, fake: FakeIronic, instance: virt.Instance
-) -> None:
+def test_a_request_that_did_not_arrive_leaves_the_disk_as_it_was(stage, fake, instance) -> None:
     fake.faults.reset("PUT", "/states/provision$", count=None)
     error = fails_untouched(stage, instance, ".", asks=True)
     assert isinstance(error.__cause__, exceptions.IronicUnreachable)
@@ -338,18 +298,14 @@ def test_a_request_that_has_not_reached_ironic_leaves_the_disk_as_it_was(
 # -- wishes -------------------------------------------------------------------
 
 
-def test_the_same_wish_twice_is_one_rebuild_and_another_wish_a_second_one(
-    stage: Stage, instance: virt.Instance
-) -> None:
-    # A wish without a request id is no other's.
+def test_the_same_request_twice_is_one_rebuild(stage: Stage, instance: virt.Instance) -> None:
+    # Each rebuild without a request id is a separate request.
     for request, done in (("1", 1), ("1", 1), ("2", 2), (None, 3), (None, 4)):
         rebuild(stage, instance, request=request)
         assert stage.provision_requests("rebuild") == done
 
 
-def test_a_wish_that_failed_stays_so(
-    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
-) -> None:
+def test_a_wish_that_failed_stays_so(stage, fake, node, instance) -> None:
     fake.fail_next("deploy", "Deploy step deploy.boot_instance failed", node)
     for _ in range(2):
         with pytest.raises(exceptions.RebuildFailed) as caught:
@@ -358,9 +314,7 @@ def test_a_wish_that_failed_stays_so(
     assert stage.provision_requests("rebuild") == 1
 
 
-def test_of_what_has_begun_nothing_is_said_of_the_disk_when_the_node_has_moved_on(
-    our_stage: Stage, our_node: str
-) -> None:
+def test_nothing_is_said_of_the_disk_once_the_node_moved_on(our_stage, our_node) -> None:
     instance = our_stage.active(our_node)
     rebuild(our_stage, instance)
     our_stage.fake.set_node(our_node, shard="theirs")
@@ -370,9 +324,7 @@ def test_of_what_has_begun_nothing_is_said_of_the_disk_when_the_node_has_moved_o
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_what_is_under_way_for_another_wish_comes_to_its_end_first(
-    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance, fails: bool
-) -> None:
+def test_another_rebuild_under_way_ends_first(stage, fake, node, instance, fails) -> None:
     if fails:
         fake.fail_next("deploy", "disk broken", node)
     fake.set_node(node, protected=False)

@@ -14,7 +14,15 @@ import pytest
 from ironic_virt import exceptions, virt
 from ironic_virt.driver.pools import allocation_extra
 from ironic_virt.testing.fake_ironic import Durations, FakeIronic
-from tests.unit.driver.stage import INSTANCE, STRANGER, VIF, SetStage, Stage, meanwhile
+from tests.unit.driver.stage import (
+    INSTANCE,
+    STRANGER,
+    VIF,
+    SetStage,
+    Stage,
+    just_before,
+    meanwhile,
+)
 
 PERIOD = 600
 
@@ -28,7 +36,7 @@ def stage(fake: FakeIronic, set_stage: SetStage) -> Stage:
 
 def leave(stage: Stage, node: str, uuid: str = INSTANCE, host: str = "compute1") -> None:
     """An allocation that a process has left."""
-    extra = allocation_extra.notes(stage.instance(None), None, host)
+    extra = allocation_extra.make_notes(stage.instance(None), None, host)
     stage.driver._site.client.allocations.create(
         uuid, resource_class="gold", candidate_nodes=[node], extra=extra
     )
@@ -52,9 +60,7 @@ def left(fake: FakeIronic) -> list[str]:
 
 
 @pytest.mark.parametrize("stuck", [False, True], ids=["with a node", "in error"])
-def test_one_that_nobody_wants_goes_when_it_is_found_so_twice(
-    fake: FakeIronic, stage: Stage, node: str, stuck: bool
-) -> None:
+def test_one_that_nobody_wants_goes_when_it_is_found_so_twice(fake, stage, node, stuck) -> None:
     fake.set_node(node, maintenance=stuck)
     leave(stage, node)
     for _ in range(5):
@@ -71,9 +77,7 @@ def test_one_that_nobody_wants_goes_when_it_is_found_so_twice(
     assert fake.node(node)["instance_uuid"] is None
 
 
-def test_one_that_gets_its_node_while_it_is_looked_for_leaves_nothing_there(
-    set_stage: SetStage,
-) -> None:
+def test_an_instance_that_gets_its_node_meanwhile_leaves_nothing(set_stage: SetStage) -> None:
     fake = FakeIronic(durations=Durations(allocate=PERIOD + 1))
     stage = set_stage(fake, node_selection="ironic", inventory_full_resync_period=PERIOD)
     stage.service.owned = set()
@@ -95,9 +99,7 @@ def test_one_that_gets_its_node_while_it_is_looked_for_leaves_nothing_there(
 
 
 @pytest.mark.parametrize("whose", ["owned", "hosts"])
-def test_one_of_an_instance_that_exists_stays_whoever_has_it(
-    fake: FakeIronic, stage: Stage, node: str, whose: str
-) -> None:
+def test_one_of_an_instance_that_exists_stays_whoever_has_it(fake, stage, node, whose) -> None:
     leave(stage, node)
     if whose == "owned":
         stage.service.owned = {INSTANCE}
@@ -116,9 +118,7 @@ def test_what_others_have_made_stays(fake: FakeIronic, stage: Stage, node: str) 
     assert sorted(left(fake)) == sorted([INSTANCE, STRANGER])
 
 
-def test_what_is_in_use_stays_and_is_told_once(
-    fake: FakeIronic, stage: Stage, node: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_is_in_use_stays_and_is_told_once(fake, stage, node, caplog) -> None:
     leave(stage, node)
     fake.settle()
     fake.set_node(node, provision_state="active")
@@ -131,9 +131,7 @@ def test_what_is_in_use_stays_and_is_told_once(
     assert f"openstack baremetal node undeploy {node}" in told
 
 
-def test_one_whose_node_left_the_shard_stays_and_is_told_once(
-    fake: FakeIronic, set_stage: SetStage, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_one_whose_node_left_the_shard_stays_and_is_told_once(fake, set_stage, caplog) -> None:
     stage = set_stage(fake, node_selection="ironic", shard_key="s")
     stage.service.owned = set()
     node = fake.add_node(resource_class="gold", shard="s")
@@ -159,12 +157,7 @@ def test_a_list_that_fails_is_asked_for_again(fake: FakeIronic, stage: Stage, no
 
 
 @pytest.mark.parametrize("node_selection", ["ironic", "scheduler"])
-def test_a_user_who_may_not_list_them_is_told_once_and_asks_once_a_period(
-    fake: FakeIronic,
-    set_stage: SetStage,
-    node_selection: str,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_user_who_may_not_list_is_told_once(fake, set_stage, node_selection, caplog) -> None:
     stage = set_stage(fake, node_selection=node_selection, inventory_full_resync_period=PERIOD)
     fake.add_node(resource_class="gold")
     stage.refresh()
@@ -200,9 +193,7 @@ def test_who_refreshes_meanwhile_does_not_wait(fake: FakeIronic, stage: Stage, n
 
 
 @pytest.mark.parametrize("error", [exceptions.IronicVirtError("away"), RuntimeError("lost")])
-def test_records_that_can_not_be_asked_cost_no_refresh(
-    fake: FakeIronic, stage: Stage, node: str, error: Exception
-) -> None:
+def test_records_that_can_not_be_asked_cost_no_refresh(fake, stage, node, error) -> None:
     leave(stage, node)
     look(stage)
     existing = stage.service.existing_instances
@@ -218,9 +209,7 @@ def test_records_that_can_not_be_asked_cost_no_refresh(
     assert left(fake) == []
 
 
-def test_what_was_written_to_the_node_goes_with_it(
-    fake: FakeIronic, stage: Stage, node: str
-) -> None:
+def test_what_was_written_to_the_node_goes_with_it(fake, stage, node) -> None:
     untouched = stage.trace(node)
     leave(stage, node)
     fake.settle()
@@ -237,9 +226,7 @@ def test_what_was_written_to_the_node_goes_with_it(
     assert left(fake) == []
 
 
-def test_one_that_fails_keeps_no_other_from_going(
-    fake: FakeIronic, stage: Stage, node: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_one_that_fails_keeps_no_other_from_going(fake, stage, node, caplog) -> None:
     leave(stage, node)
     other = fake.add_node(resource_class="gold")
     leave(stage, other, uuid=STRANGER)
@@ -254,9 +241,7 @@ def test_one_that_fails_keeps_no_other_from_going(
     assert left(fake) == []
 
 
-def test_a_look_has_one_deadline_and_begins_with_what_it_had_no_time_for(
-    fake: FakeIronic, stage: Stage
-) -> None:
+def test_a_look_has_one_deadline_and_resumes_where_it_stopped(fake, stage) -> None:
     uuids = [f"{INSTANCE[:-2]}{number:02}" for number in range(8)]
     for uuid in uuids:
         leave(stage, fake.add_node(resource_class="gold"), uuid=uuid)
@@ -276,6 +261,85 @@ def test_a_look_has_one_deadline_and_begins_with_what_it_had_no_time_for(
     assert left(fake) == []
 
 
+# -- nodes that were deployed without an instance -----------------------------
+
+
+@pytest.fixture
+def stray(fake: FakeIronic, stage: Stage, node: str) -> str:
+    """A node that went on to ``active`` when a late request had deleted its allocation."""
+    stage.service.owned = {INSTANCE}
+    just_before(fake, lambda: stage.driver._site.client.allocations.delete(INSTANCE))
+    with pytest.raises(exceptions.DeployFailed):
+        stage.spawn(pooled(stage))
+    fake.settle()
+    seen = fake.node(node)
+    assert (seen["provision_state"], seen["instance_uuid"]) == ("active", None)
+    fake.requests.clear()
+    return node
+
+
+def undeployed(fake: FakeIronic) -> int:
+    """How often a node was to be torn down."""
+    return len(fake.requests.matching("PUT", "/states/provision$"))
+
+
+def test_a_node_deployed_without_its_instance_is_torn_down_later(fake, stage, stray, caplog):
+    look(stage, 3)
+    assert undeployed(fake) == 0, "the instance exists, and may have to be explained"
+    stage.service.owned = set()
+    look(stage)
+    assert undeployed(fake) == 0, "it was seen once"
+    look(stage)
+    assert undeployed(fake) == 1
+    seen = stage.trace(stray)
+    assert seen["provision_state"] == "available"
+    assert (seen["instance_info"], seen["vifs"]) == ({}, [])
+    (line,) = [one for one in caplog.messages if "node-without-instance" in one]
+    assert stray in line
+    assert INSTANCE in line
+    look(stage, 3)
+    assert undeployed(fake) == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"maintenance": True},
+        {"protected": True},
+        {"instance_uuid": STRANGER},
+        {"instance_info": {"image_source": "a"}},
+        {"provision_state": "error"},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_one_that_somebody_may_need_is_left_alone(fake, stage, stray, change) -> None:
+    stage.service.owned = set()
+    fake.set_node(stray, **change)
+    look(stage, 4)
+    assert undeployed(fake) == 0
+
+
+def test_one_that_changes_while_it_is_looked_at_is_left_alone(fake, stage, stray) -> None:
+    stage.service.owned = set()
+    look(stage)
+    existing = stage.service.existing_instances
+
+    def meanwhile(uuids: Collection[str]) -> Collection[str]:
+        fake.set_node(stray, instance_uuid=STRANGER)
+        return existing(uuids)
+
+    stage.service.existing_instances = meanwhile  # type: ignore[method-assign]
+    look(stage)
+    assert undeployed(fake) == 0
+
+
+def test_a_node_that_others_deployed_is_read_once(fake, stage, node) -> None:
+    fake.set_node(node, provision_state="active", instance_info={"image_source": "a"})
+    look(stage, 4)
+    assert len(fake.requests.matching("GET", f"/nodes/{node}$")) == 1
+    assert undeployed(fake) == 0
+
+
 # -- while the scheduler picks the node ---------------------------------------
 
 
@@ -285,9 +349,7 @@ def asked(fake: FakeIronic) -> int:
 
 
 @pytest.mark.parametrize("stuck", [False, True], ids=["with a node", "in error"])
-def test_what_is_left_of_former_times_goes_when_the_scheduler_picks_again(
-    fake: FakeIronic, set_stage: SetStage, stage: Stage, node: str, stuck: bool
-) -> None:
+def test_leftovers_go_when_the_scheduler_picks_again(fake, set_stage, stage, node, stuck) -> None:
     fake.set_node(node, maintenance=stuck)
     leave(stage, node)
     back = set_stage(fake, inventory_full_resync_period=PERIOD)
@@ -302,18 +364,14 @@ def test_what_is_left_of_former_times_goes_when_the_scheduler_picks_again(
     assert fake.node(node)["instance_uuid"] is None
 
 
-def test_where_nothing_is_left_it_is_looked_for_once(
-    fake: FakeIronic, set_stage: SetStage
-) -> None:
+def test_where_nothing_is_left_it_is_looked_for_once(fake, set_stage) -> None:
     stage = set_stage(fake, inventory_full_resync_period=PERIOD)
     fake.add_node(resource_class="gold")
     look(stage, 10)
     assert asked(fake) == 1
 
 
-def test_a_service_that_still_has_pools_looks_at_its_start(
-    fake: FakeIronic, set_stage: SetStage, stage: Stage, node: str
-) -> None:
+def test_a_service_that_still_has_pools_looks_at_its_start(fake, set_stage, stage, node) -> None:
     leave(stage, node)
     back = set_stage(fake, inventory_full_resync_period=PERIOD)
     back.service.owned = {STRANGER}
@@ -322,16 +380,4 @@ def test_a_service_that_still_has_pools_looks_at_its_start(
     look(back)
     assert asked(fake) == 1
     look(back)
-    assert left(fake) == []
-
-
-def test_the_scheduler_and_ironic_in_turn(
-    fake: FakeIronic, set_stage: SetStage, stage: Stage, node: str
-) -> None:
-    leave(stage, node)
-    fake.settle()
-    look(set_stage(fake, inventory_full_resync_period=PERIOD))
-    again = set_stage(fake, node_selection="ironic", inventory_full_resync_period=PERIOD)
-    again.service.owned = set()
-    look(again, 2)
     assert left(fake) == []

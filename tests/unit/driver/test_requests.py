@@ -8,7 +8,7 @@ import pytest
 
 from ironic_virt import virt
 from ironic_virt.testing.fake_ironic import FakeIronic
-from tests.unit.driver.stage import IMAGE, VIF, SetStage, Stage
+from tests.unit.driver.stage import IMAGE, VIF, Stage
 
 
 @pytest.fixture
@@ -38,9 +38,7 @@ def test_a_spawn(stage: Stage, fake: FakeIronic, node: str, instance: virt.Insta
     assert sent(fake, node) == ["GET ", "PATCH ", "PUT /states/provision", "GET ", "PATCH "]
 
 
-def test_a_spawn_with_a_config_drive_looks_again_when_it_is_made(
-    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
-) -> None:
+def test_a_spawn_with_a_config_drive_looks_again_when_it_is_made(stage, fake, node, instance):
     stage.spawn(instance, vifs=[])
     assert sent(fake, node) == [
         *("GET ", "PATCH "),
@@ -69,9 +67,7 @@ def test_a_spawn_with_networks(stage: Stage, fake: FakeIronic) -> None:
     assert sent(fake, node) == ["GET ", "GET /vifs", *deployment]
 
 
-def test_without_protection_a_spawn_and_a_destroy_are_one_less(
-    fake: FakeIronic, node: str, set_stage: SetStage
-) -> None:
+def test_without_protection_a_spawn_and_a_destroy_are_one_less(fake, node, set_stage) -> None:
     stage = set_stage(fake, protect_instances=False)
     stage.service.has_drive = False
     instance = stage.instance(node)
@@ -83,9 +79,7 @@ def test_without_protection_a_spawn_and_a_destroy_are_one_less(
     assert sent(fake, node) == ["GET /nodes", "PUT /states/provision", "GET "]
 
 
-def test_what_is_done_to_an_active_instance(
-    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
-) -> None:
+def test_what_is_done_to_an_active_instance(stage, fake, node, instance) -> None:
     stage.spawn(instance)
     fake.requests.clear()
     stage.driver.reboot(instance, "HARD")
@@ -100,9 +94,7 @@ def test_what_is_done_to_an_active_instance(
     assert sent(fake, node) == ["GET /nodes", "PATCH ", "PUT /states/provision", "GET "]
 
 
-def test_what_an_action_has_seen_at_its_end_is_known_without_asking(
-    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
-) -> None:
+def test_what_an_action_saw_last_is_known_without_a_request(stage, fake, node, instance) -> None:
     stage.spawn(instance)
     stage.driver.power_off(instance)
     fake.requests.clear()

@@ -8,7 +8,7 @@ import pytest
 
 from ironic_virt import exceptions, virt
 from ironic_virt.testing.fake_ironic import Durations, FakeIronic
-from tests.unit.driver.stage import INSTANCE, SECRET, Act, SetStage, Stage
+from tests.unit.driver.stage import INSTANCE, SECRET, SetStage, Stage
 
 DURATIONS = Durations(deploy=5, undeploy=3, clean=30, power=2, rescue=5, unrescue=5)
 
@@ -32,9 +32,7 @@ def state(fake: FakeIronic, node: str) -> str:
     return str(fake.node(node)["provision_state"])
 
 
-def test_there_and_back(
-    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
-) -> None:
+def test_there_and_back(stage, fake, node, instance) -> None:
     stage.rescue(instance)
     assert state(fake, node) == "rescue"
     look, asked, *looks = fake.requests
@@ -49,9 +47,7 @@ def test_there_and_back(
     assert verbs(fake) == ["unrescue"]
 
 
-def test_the_password_is_not_logged(
-    stage: Stage, fake: FakeIronic, instance: virt.Instance, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_password_is_not_logged(stage, fake, instance, caplog) -> None:
     caplog.set_level("DEBUG")
     fake.fail_next("rescue", "the ramdisk is broken")
     with pytest.raises(exceptions.RescueFailed) as caught:
@@ -61,9 +57,7 @@ def test_the_password_is_not_logged(
     assert SECRET not in caplog.text + str(caught.value)
 
 
-def test_a_new_password_takes_a_new_rescue(
-    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
-) -> None:
+def test_a_new_password_takes_a_new_rescue(stage, fake, node, instance) -> None:
     stage.rescue(instance)
     stage.rescue(instance, "another one")
     asked = fake.requests.matching("PUT", "/states/provision$")
@@ -72,9 +66,7 @@ def test_a_new_password_takes_a_new_rescue(
 
 
 @pytest.mark.parametrize("password", ["", "  "])
-def test_without_a_password_nothing_is_asked(
-    stage: Stage, fake: FakeIronic, instance: virt.Instance, password: str
-) -> None:
+def test_without_a_password_nothing_is_asked(stage, fake, instance, password) -> None:
     with pytest.raises(exceptions.OperationNotSupported, match="password"):
         stage.rescue(instance, password)
     assert not len(fake.requests)
@@ -90,15 +82,7 @@ def test_without_a_password_nothing_is_asked(
     ],
 )
 @pytest.mark.parametrize("act", [Stage.rescue, Stage.unrescue])
-def test_from_other_states_nothing_is_done(
-    stage: Stage,
-    fake: FakeIronic,
-    node: str,
-    instance: virt.Instance,
-    act: Act,
-    fields: dict[str, object],
-    says: str,
-) -> None:
+def test_from_other_states_nothing_is_done(stage, fake, node, instance, act, fields, says) -> None:
     fake.set_node(node, **{"provision_state": "rescue", **fields})
     before = stage.trace(node)
     with pytest.raises(exceptions.RescueFailed, match=says) as caught:
@@ -111,9 +95,7 @@ def test_from_other_states_nothing_is_done(
 # -- failures -----------------------------------------------------------------
 
 
-def test_a_rescue_that_fails_ends_on_the_instances_own_system(
-    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
-) -> None:
+def test_a_rescue_that_fails_ends_on_the_instances_own_system(stage, fake, node, instance) -> None:
     fake.fail_next("rescue", "the ramdisk is broken", node)
     with pytest.raises(exceptions.RescueFailed, match="the server runs its own system") as caught:
         stage.rescue(instance)
@@ -124,9 +106,7 @@ def test_a_rescue_that_fails_ends_on_the_instances_own_system(
     assert verbs(fake) == ["rescue", "unrescue"]
 
 
-def test_a_rescue_that_ironic_gives_up_is_told_with_its_reason(
-    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
-) -> None:
+def test_a_rescue_that_ironic_gives_up_is_told_with_its_reason(stage, fake, node, instance):
     stage.ironic_gives_up(node, "rescuing", "rescue failed", "Timeout reached")
     with pytest.raises(exceptions.RescueFailed, match="Timeout reached") as caught:
         stage.rescue(instance)
@@ -134,9 +114,7 @@ def test_a_rescue_that_ironic_gives_up_is_told_with_its_reason(
     assert state(fake, node) == "active"
 
 
-def test_if_that_fails_too_the_error_says_what_to_do(
-    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
-) -> None:
+def test_if_that_fails_too_the_error_says_what_to_do(stage, fake, node, instance) -> None:
     fake.fail_next("rescue", "the ramdisk is broken", node)
     fake.fail_next("unrescue", "the BMC is on fire", node)
     with pytest.raises(exceptions.RescueFailed, match="Repair the node in Ironic") as caught:
@@ -149,7 +127,27 @@ def test_if_that_fails_too_the_error_says_what_to_do(
     assert state(fake, node) == "active"
 
 
-def test_a_rescue_system_that_never_calls_back_is_given_up_in_time(set_stage: SetStage) -> None:
+@pytest.mark.parametrize("fast_track", [False, True])
+def test_a_rescued_node_that_ironic_has_powered_off_is_no_rescue(set_stage, fast_track) -> None:
+    """So ended a rescue by boot interface redfish-virtual-media of Ironic 39.0.0."""
+    fake = FakeIronic(durations=DURATIONS, power_follows_deploy=True, virtual_media=True)
+    node = fake.add_node(ports=1, driver_info={"fast_track": fast_track})
+    stage = set_stage(fake)
+    instance = stage.active(node)
+    fake.requests.clear()
+    if fast_track:
+        stage.rescue(instance)
+        assert (state(fake, node), fake.node(node)["power_state"]) == ("rescue", "power on")
+        return
+    says = r"own system; .*powered.*fast_track"
+    with pytest.raises(exceptions.RescueFailed, match=says) as caught:
+        stage.rescue(instance)
+    assert caught.value.system is exceptions.System.OWN
+    assert verbs(fake) == ["rescue", "unrescue"]
+    assert (state(fake, node), fake.node(node)["power_state"]) == ("active", "power on")
+
+
+def test_a_rescue_system_that_never_calls_back_times_out(set_stage: SetStage) -> None:
     fake = FakeIronic(durations=DURATIONS, wait_states=True)
     node = fake.add_node(ports=1)
     stage = set_stage(fake, rescue_timeout=60)
@@ -171,9 +169,7 @@ def test_a_rescue_system_that_never_calls_back_is_given_up_in_time(set_stage: Se
     assert state(fake, node) == "active"
 
 
-def test_an_unrescue_that_fails_is_tried_again_and_then_the_error_says_what_to_do(
-    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
-) -> None:
+def test_a_failed_unrescue_is_tried_again_and_says_what_to_do(stage, fake, node, instance) -> None:
     stage.rescue(instance)
     fake.fail_next("unrescue", "the switch did not answer", node)
     stage.unrescue(instance)
@@ -188,9 +184,7 @@ def test_an_unrescue_that_fails_is_tried_again_and_then_the_error_says_what_to_d
     assert state(fake, node) == "rescue"
 
 
-def test_what_ironic_refuses_leaves_the_node_as_it_was(
-    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
-) -> None:
+def test_what_ironic_refuses_leaves_the_node_as_it_was(stage, fake, node, instance) -> None:
     fake.set_node(node, rescue_interface="no-rescue")
     with pytest.raises(exceptions.RescueFailed, match="does not support rescue"):
         stage.rescue(instance)
@@ -199,9 +193,7 @@ def test_what_ironic_refuses_leaves_the_node_as_it_was(
 
 
 @pytest.mark.parametrize("act", [Stage.rescue, Stage.unrescue])
-def test_it_ends_when_it_is_not_wanted_any_more(
-    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance, act: Act
-) -> None:
+def test_it_ends_when_it_is_not_wanted_any_more(stage, fake, node, instance, act) -> None:
     fake.set_node(node, provision_state="active" if act is Stage.rescue else "rescue")
     stage.service.unwanted = "the instance is deleting"
     with pytest.raises(exceptions.BuildAborted, match="the instance is deleting"):
@@ -212,9 +204,7 @@ def test_it_ends_when_it_is_not_wanted_any_more(
     assert state(fake, node) == ("rescue" if act is Stage.rescue else "active")
 
 
-def test_a_service_that_stops_leaves_a_failed_rescue_to_the_next(
-    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
-) -> None:
+def test_a_service_that_stops_leaves_a_failed_rescue_to_the_next(stage, fake, node, instance):
     fake.fail_next("rescue", "the ramdisk is broken", node)
     leave = stage.driver._rescue._leave  # type: ignore[attr-defined]
 
@@ -229,7 +219,7 @@ def test_a_service_that_stops_leaves_a_failed_rescue_to_the_next(
 
 @pytest.mark.parametrize("status", [401, 404, 500, 503])
 def test_a_rescue_of_another_process_is_finished_past_any_answer(
-    set_stage: SetStage, fake: FakeIronic, node: str, instance: virt.Instance, status: int
+    set_stage, fake, node, instance, status
 ) -> None:
     stage = set_stage(fake, api_max_retries=0)
     fake.set_node(node, provision_state="rescue")

@@ -120,17 +120,6 @@ def test_the_allocation_says_who_asked_for_what(fake: FakeIronic, stage: Stage) 
     assert allocation_extra.host_of(allocation["extra"]) == "compute1"
 
 
-def test_spawning_takes_up_what_was_prepared(fake: FakeIronic, stage: Stage) -> None:
-    for _ in range(3):
-        gold(fake)
-    stage.reserve(instance(stage))
-    node = carrier(fake)
-    stage.reserve(instance(stage))
-    stage.spawn(instance(stage))
-    assert carrier(fake) == node
-    assert len(posts(fake)) == 1
-
-
 def test_the_time_of_a_reservation_is_measured(fake: FakeIronic, stage: Stage) -> None:
     steps: list[str] = []
 
@@ -147,9 +136,7 @@ def test_the_time_of_a_reservation_is_measured(fake: FakeIronic, stage: Stage) -
 
 
 @pytest.mark.parametrize("prepares", [True, False])
-def test_what_the_image_requires_counts_before_the_spawn_or_if_that_reserves_by_itself(
-    fake: FakeIronic, stage: Stage, prepares: bool
-) -> None:
+def test_the_images_requirements_count_before_the_spawn(fake, stage, prepares) -> None:
     gold(fake)
     special = gold(fake, "CUSTOM_X")
     image = virt.ImageMeta(IMAGE.id, IMAGE.checksum, properties={"traits_required": ["CUSTOM_X"]})
@@ -162,18 +149,6 @@ def test_what_the_image_requires_counts_before_the_spawn_or_if_that_reserves_by_
     assert posts(fake)[0]["traits"] == ["CUSTOM_X"]
 
 
-def test_no_gpu_is_taken_while_a_plain_node_is_free(fake: FakeIronic, stage: Stage) -> None:
-    gpus = [gold(fake, "CUSTOM_GPU") for _ in range(5)]
-    plain = gold(fake)
-    stage.reserve(instance(stage))
-    assert carrier(fake) == plain
-    stage.destroy(instance(stage))
-    fake.set_node(plain, maintenance=True)
-    stage.refresh()
-    stage.reserve(instance(stage))
-    assert carrier(fake) in gpus
-
-
 def test_only_nodes_of_the_shard_are_asked_for(fake: FakeIronic, set_stage: SetStage) -> None:
     mine, other = gold(fake, shard="mine"), gold(fake, shard="other")
     stage = set_stage(fake, node_selection="ironic", shard_key="mine")
@@ -183,9 +158,7 @@ def test_only_nodes_of_the_shard_are_asked_for(fake: FakeIronic, set_stage: SetS
     assert other not in str([entry.path for entry in fake.requests])
 
 
-def test_a_node_of_another_hosts_record_or_where_it_could_not_be_deployed_is_not_asked_for(
-    fake: FakeIronic, stage: Stage
-) -> None:
+def test_a_foreign_or_undeployable_node_is_not_asked_for(fake: FakeIronic, stage: Stage) -> None:
     bad, good, theirs = gold(fake), gold(fake), gold(fake)
     stage.service.owners = {theirs: "compute2"}
     stage.service.tried = {INSTANCE: [bad]}
@@ -195,9 +168,7 @@ def test_a_node_of_another_hosts_record_or_where_it_could_not_be_deployed_is_not
 
 
 @pytest.mark.parametrize("wanted", ["CUSTOM_A", "CUSTOM_B"])
-def test_the_pool_that_was_chosen_is_asked_first_among_equals(
-    fake: FakeIronic, stage: Stage, wanted: str
-) -> None:
+def test_the_pool_that_was_chosen_is_asked_first_among_equals(fake, stage, wanted) -> None:
     nodes = {trait: gold(fake, trait) for trait in ("CUSTOM_A", "CUSTOM_B")}
     ours = dataclasses.replace(
         instance(stage), node=pool_name("compute1", ("gold", frozenset({wanted})))
@@ -278,9 +249,7 @@ def test_a_candidate_that_was_deleted_costs_a_round(fake: FakeIronic, set_stage:
     assert [set(asked["candidate_nodes"]) for asked in posts(fake)] == [{gone, stays}, {stays}]
 
 
-def test_a_node_that_went_bad_after_the_reservation_is_given_back(
-    fake: FakeIronic, stage: Stage
-) -> None:
+def test_a_node_that_went_bad_once_reserved_is_given_back(fake: FakeIronic, stage: Stage) -> None:
     first, second = gold(fake), gold(fake, "CUSTOM_B")
 
     def goes_bad(method: str, path: str, body: Any) -> bool:
@@ -306,9 +275,7 @@ def test_a_node_that_left_the_shard_is_given_back(fake: FakeIronic, set_stage: S
     assert fake.node(leaves)["instance_uuid"] is None
 
 
-def test_a_reservation_of_former_times_outside_the_shard_is_left_alone(
-    fake: FakeIronic, set_stage: SetStage
-) -> None:
+def test_an_old_reservation_outside_the_shard_is_left_alone(fake, set_stage) -> None:
     node = gold(fake, shard="other")
     fake.set_node(node, instance_uuid=INSTANCE)
     gold(fake, shard="s")
@@ -336,7 +303,7 @@ def test_ironic_may_take_its_time(set_stage: SetStage) -> None:
         assert 0.8 * longest <= pause <= longest + 1e-9, "growing, and not the same for all"
 
 
-def test_an_allocation_that_gets_stuck_is_given_up_and_tried_again(set_stage: SetStage) -> None:
+def test_a_stuck_allocation_is_given_up_and_tried_again(set_stage: SetStage) -> None:
     fake = FakeIronic(durations=Durations(allocate=10_000))
     stage = set_stage(fake, node_selection="ironic", allocation_timeout=30)
     gold(fake)
@@ -372,9 +339,7 @@ def test_a_service_that_stops_leaves_the_reservation_for_later(set_stage: SetSta
 
 
 @pytest.mark.parametrize("status", [400, 500])
-def test_a_reservation_that_can_not_be_given_up_is_in_the_error(
-    fake: FakeIronic, stage: Stage, caplog: pytest.LogCaptureFixture, status: int
-) -> None:
+def test_a_reservation_that_can_not_be_given_up_is_in_the_error(fake, stage, caplog, status):
     gold(fake)
     fake.faults.status(status, "POST", "/allocations$", count=None)
     fake.faults.status(503, "DELETE", "/allocations/", BUSY, count=None)
@@ -392,18 +357,8 @@ def test_a_reservation_that_can_not_be_given_up_is_in_the_error(
 
 
 def leave_allocation(fake: FakeIronic, stage: Stage, **fields: Any) -> None:
-    """An allocation of ours that a process has left, which died."""
+    """One of our allocations, which a process left behind when it died."""
     stage.driver._site.client.allocations.create(INSTANCE, **{"resource_class": "gold"} | fields)
-
-
-def test_an_allocation_that_is_there_already_is_waited_for(set_stage: SetStage) -> None:
-    fake = FakeIronic(durations=Durations(allocate=20))
-    stage = set_stage(fake, node_selection="ironic")
-    first, _ = gold(fake), gold(fake)
-    leave_allocation(fake, stage, candidate_nodes=[first])
-    stage.reserve(instance(stage))
-    assert carrier(fake) == first
-    assert len(fake.allocations()) == 1
 
 
 def test_an_allocation_that_failed_before_is_made_anew(fake: FakeIronic, stage: Stage) -> None:
@@ -436,9 +391,7 @@ def test_a_failed_deployment_gives_its_reservation_back(fake: FakeIronic, stage:
         if states.tear_down_step(state) is not states.TearDownStep.WAIT
     ],
 )
-def test_destroy_gives_the_reservation_back_in_every_state(
-    fake: FakeIronic, stage: Stage, state: str
-) -> None:
+def test_destroy_gives_the_reservation_back_in_every_state(fake, stage, state) -> None:
     node = gold(fake)
     stage.reserve(instance(stage))
     fake.settle()
@@ -455,16 +408,14 @@ def failed_with_allocation(fake: FakeIronic, stage: Stage) -> str:
     fake.settle()
     fake.set_node(node, provision_state="clean failed")
     fake.requests.clear()
-    stage.service.told.clear()
+    stage.service.reports.clear()
     return node
 
 
-def test_what_is_released_with_its_allocation_is_known_to_be_free(
-    fake: FakeIronic, stage: Stage
-) -> None:
+def test_a_node_released_with_its_allocation_is_known_as_free(fake, stage) -> None:
     node = failed_with_allocation(fake, stage)
     stage.destroy(instance(stage))
-    assert stage.service.told == ["released: clean failed"]
+    assert stage.service.reports == ["released: clean failed"]
     assert fake.requests.matching("GET", "/nodes")[-1].path.endswith(f"/nodes/{node}")
 
 
@@ -476,9 +427,7 @@ def test_an_allocation_stays_on_a_node_that_is_locked(fake: FakeIronic, stage: S
     assert fake.requests.matching("DELETE", "/allocations/") == []
 
 
-def test_a_node_that_changes_hands_before_the_next_try_is_not_written_to(
-    fake: FakeIronic, stage: Stage
-) -> None:
+def test_a_node_that_changes_hands_is_not_written_to_again(fake: FakeIronic, stage: Stage) -> None:
     node = failed_with_allocation(fake, stage)
 
     def hits(method: str, path: str, body: Any) -> bool:
@@ -503,9 +452,7 @@ def test_an_allocation_that_ironic_keeps_is_an_error(fake: FakeIronic, stage: St
 
 @pytest.mark.parametrize("allocate", [0, 100], ids=["in error", "allocating"])
 @pytest.mark.parametrize("selection", ["ironic", "scheduler"])
-def test_destroy_gives_up_an_allocation_that_has_no_node(
-    set_stage: SetStage, allocate: float, selection: str
-) -> None:
+def test_destroy_gives_up_an_allocation_that_has_no_node(set_stage, allocate, selection) -> None:
     fake = FakeIronic(durations=Durations(allocate=allocate))
     stage = set_stage(fake, node_selection=selection)
     node = gold(fake, maintenance=allocate == 0)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Whatever happened before: once all live peers have refreshed, no node is offered twice."""
+"""After any history: once all live peers have refreshed, no node is offered twice."""
 
 import contextlib
 import tempfile

@@ -18,7 +18,6 @@ from tests.unit.driver.stage import (
     SECRET,
     STRANGER,
     VIF,
-    SetStage,
     Stage,
     find_locked,
     meanwhile,
@@ -28,9 +27,7 @@ ErrorType = type[exceptions.NodeError]
 TWO_VIFS = [virt.Vif(VIF), virt.Vif(VIF[:-1] + "2")]
 
 
-def test_an_instance_goes_onto_its_node_once(
-    stage: Stage, fake: FakeIronic, node: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_instance_goes_onto_its_node_once(stage, fake, node, caplog) -> None:
     caplog.set_level("DEBUG")
     instance = stage.instance(node)
     stage.spawn(instance)
@@ -44,7 +41,7 @@ def test_an_instance_goes_onto_its_node_once(
     assert request.body == {"target": "active"}
     assert caplog.text
     assert SECRET not in caplog.text
-    assert stage.service.told == [
+    assert stage.service.reports == [
         "reserving: available",
         "configuring: available",
         "deploying: available",
@@ -57,9 +54,7 @@ def test_an_instance_goes_onto_its_node_once(
     assert stage.provision_requests("active") == 1
 
 
-def test_the_look_that_sees_a_node_active_is_the_last_one_and_tells_all_of_it(
-    stage: Stage, fake: FakeIronic, node: str
-) -> None:
+def test_the_look_that_sees_a_node_active_is_the_last_one(stage, fake, node) -> None:
     fake.set_node(node, traits=["CUSTOM_GOLD"])
     assert stage.refresh() == [node]
     stage.spawn(stage.instance(node))
@@ -74,17 +69,13 @@ def test_the_look_that_sees_a_node_active_is_the_last_one_and_tells_all_of_it(
     assert not len(fake.requests)
 
 
-def test_spawn_reserves_the_node_itself_if_nobody_has(
-    stage: Stage, fake: FakeIronic, node: str
-) -> None:
+def test_spawn_reserves_the_node_itself_if_nobody_has(stage, fake, node) -> None:
     stage.driver.spawn(virt.DeployRequest(stage.instance(node), IMAGE))
     assert fake.node(node)["instance_uuid"] == INSTANCE
 
 
 @pytest.mark.parametrize("state", sorted(states.DEPLOYED - {states.ACTIVE}))
-def test_spawned_again_what_was_rescued_or_serviced_meanwhile_is_not_lost(
-    stage: Stage, fake: FakeIronic, node: str, state: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_rescued_or_serviced_node_spawned_again_is_not_lost(stage, fake, node, state, caplog):
     instance = stage.active(node)
     fake.set_node(node, provision_state=state)
     stage.restarted().spawn(instance)
@@ -97,9 +88,7 @@ def test_spawned_again_what_was_rescued_or_serviced_meanwhile_is_not_lost(
 
 
 @pytest.mark.parametrize("state", [states.RESCUING, states.SERVICE_WAIT])
-def test_a_node_that_is_taken_up_as_soon_as_it_is_active_is_deployed(
-    stage: Stage, fake: FakeIronic, node: str, state: str
-) -> None:
+def test_a_node_taken_up_as_soon_as_it_is_active_is_deployed(stage, fake, node, state) -> None:
     def taken_up() -> None:
         fake.advance(5)
         assert fake.node(node)["provision_state"] == states.ACTIVE
@@ -134,9 +123,7 @@ def test_without_a_node_nothing_is_asked_of_ironic(stage: Stage, fake: FakeIroni
         ({"shard": "elsewhere"}, exceptions.NodeNotOurs, "'elsewhere'"),
     ],
 )
-def test_a_node_that_can_not_be_had_is_left_as_it_is(
-    our_stage: Stage, our_node: str, fields: dict[str, Any], error: ErrorType, says: str
-) -> None:
+def test_a_node_that_can_not_be_had_is_left_as_it_is(our_stage, our_node, fields, error, says):
     fake = our_stage.fake
     fake.set_node(our_node, **fields)
     before = fake.node(our_node)
@@ -148,26 +135,8 @@ def test_a_node_that_can_not_be_had_is_left_as_it_is(
     assert caught.value.retriable
 
 
-def test_a_node_that_is_gone_is_said_to_be_gone(stage: Stage, fake: FakeIronic, node: str) -> None:
-    fake.remove_node(node)
-    with pytest.raises(exceptions.NodeNotAvailable, match="no such node") as caught:
-        stage.spawn(stage.instance(node))
-    assert caught.value.instance == INSTANCE
-
-
-def test_two_who_want_the_same_node_get_it_once(stage: Stage, fake: FakeIronic, node: str) -> None:
-    taken = meanwhile(lambda: fake.set_node(node, instance_uuid=STRANGER))
-    fake.faults.delay(0, "PATCH", when=taken)
-    with pytest.raises(exceptions.NodeTaken) as caught:
-        stage.reserve(stage.instance(node))
-    assert caught.value.owner == STRANGER
-    assert fake.node(node)["instance_uuid"] == STRANGER
-
-
 @pytest.mark.parametrize("undoing_fails", [False, True])
-def test_a_node_that_goes_into_maintenance_while_it_is_reserved_is_given_back(
-    fake: FakeIronic, set_stage: SetStage, node: str, undoing_fails: bool
-) -> None:
+def test_a_node_in_maintenance_while_reserved_is_given_back(fake, set_stage, node, undoing_fails):
     stage = set_stage(fake, api_max_retries=0)
     operator = meanwhile(lambda: fake.set_node(node, maintenance=True))
     fake.faults.delay(0, "PATCH", when=operator)
@@ -182,9 +151,7 @@ def test_a_node_that_goes_into_maintenance_while_it_is_reserved_is_given_back(
     assert fake.node(node)["instance_uuid"] is None
 
 
-def test_an_instance_that_has_a_node_gets_no_second_one(
-    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
-) -> None:
+def test_an_instance_that_has_a_node_gets_no_second_one(stage, fake, node, instance) -> None:
     other = fake.add_node(ports=1)
     with pytest.raises(exceptions.NodeNotAvailable, match="already associated"):
         stage.spawn(stage.instance(other))
@@ -201,9 +168,7 @@ THEIRS = {
 }
 
 
-def test_somebody_else_takes_the_node_between_reserving_and_deploying(
-    stage: Stage, fake: FakeIronic, node: str
-) -> None:
+def test_another_takes_the_node_between_claim_and_deployment(stage, fake, node) -> None:
     stage.reserve(stage.instance(node))
     fake.set_node(node, **THEIRS)
     with pytest.raises(exceptions.NodeTaken, match=STRANGER):
@@ -213,7 +178,7 @@ def test_somebody_else_takes_the_node_between_reserving_and_deploying(
 
 
 def as_it_is_configured(fake: FakeIronic, node: str, **fields: Any) -> None:
-    """Let somebody change the node just before it is told what to deploy."""
+    """Let somebody change the node just before the driver writes what to deploy."""
 
     def somebody_comes(method: str, path: str, body: Any) -> bool:
         if any(change["path"] == "/instance_info/image_source" for change in body):
@@ -232,7 +197,7 @@ def as_it_is_configured(fake: FakeIronic, node: str, **fields: Any) -> None:
     ],
 )
 def test_a_node_that_went_to_others_in_between_is_not_written_to(
-    our_stage: Stage, our_node: str, fields: dict[str, Any], error: ErrorType, while_: str
+    our_stage, our_node, fields, error, while_
 ) -> None:
     def changes() -> None:
         our_stage.fake.set_node(our_node, **fields)
@@ -258,8 +223,8 @@ def test_a_node_that_went_to_others_in_between_is_not_written_to(
         ({"maintenance": True}, exceptions.NodeNotAvailable, "maintenance"),
     ],
 )
-def test_a_node_that_is_not_to_be_had_just_before_it_is_deployed_is_not_deployed(
-    our_stage: Stage, our_node: str, fields: dict[str, Any], error: ErrorType, says: str
+def test_a_node_lost_just_before_its_deployment_is_not_deployed(
+    our_stage, our_node, fields, error, says
 ) -> None:
     as_it_is_configured(our_stage.fake, our_node, **fields)
     with pytest.raises(error, match=says):
@@ -270,24 +235,11 @@ def test_a_node_that_is_not_to_be_had_just_before_it_is_deployed_is_not_deployed
     assert our_stage.provision_requests("deleted") == 0
 
 
-def test_somebody_takes_the_node_between_two_vifs(
-    stage: Stage, fake: FakeIronic, two_ports: str
-) -> None:
+def test_somebody_takes_the_node_between_two_vifs(stage, fake, two_ports) -> None:
     stranger = meanwhile(lambda: fake.set_node(two_ports, instance_uuid=STRANGER))
     fake.faults.delay(0, "POST", "/vifs$", when=stranger)
     with pytest.raises(exceptions.NodeTaken):
         stage.driver.spawn(virt.DeployRequest(stage.instance(two_ports), IMAGE, TWO_VIFS))
-    assert fake.vifs(two_ports) == [VIF]
-
-
-def test_a_vif_that_a_former_attempt_has_attached_is_no_error(
-    stage: Stage, fake: FakeIronic, two_ports: str
-) -> None:
-    instance = stage.instance(two_ports)
-    stage.reserve(instance)
-    stage.channel.send("POST", f"/nodes/{two_ports}/vifs", json={"id": VIF}, version="1.38")
-    stage.driver.spawn(virt.DeployRequest(instance, IMAGE, [virt.Vif(VIF)]))
-    assert fake.node(two_ports)["provision_state"] == "active"
     assert fake.vifs(two_ports) == [VIF]
 
 
@@ -326,7 +278,7 @@ FAILURES: dict[str, tuple[Fault, ErrorType, str]] = {
 
 @pytest.mark.parametrize(("fault", "error", "says"), FAILURES.values(), ids=list(FAILURES))
 def test_a_failure_says_what_ironic_said_and_gives_the_node_back(
-    stage: Stage, fake: FakeIronic, node: str, fault: Fault, error: ErrorType, says: str
+    stage, fake, node, fault, error, says
 ) -> None:
     fake.set_node(node, storage_interface="cinder")
     untouched = stage.trace(node)
@@ -339,9 +291,7 @@ def test_a_failure_says_what_ironic_said_and_gives_the_node_back(
     assert stage.trace(node) == untouched
 
 
-def test_a_refusal_is_told_also_when_the_reasons_can_not_be_asked_for(
-    fake: FakeIronic, set_stage: SetStage, node: str
-) -> None:
+def test_a_refusal_is_told_even_if_the_reasons_are_unavailable(fake, set_stage, node) -> None:
     stage = set_stage(fake, api_max_retries=0)
     fake.invalidate(node, "power", "the BMC has no address")
     fake.faults.status(500, "GET", "/validate$")
@@ -349,18 +299,14 @@ def test_a_refusal_is_told_also_when_the_reasons_can_not_be_asked_for(
         stage.spawn(stage.instance(node))
 
 
-def test_a_failed_validation_of_an_interface_that_is_not_needed_is_no_matter(
-    stage: Stage, fake: FakeIronic, node: str
-) -> None:
+def test_a_failed_validation_of_an_unneeded_interface_is_ignored(stage, fake, node) -> None:
     fake.invalidate(node, "console", "no terminal port")
     stage.spawn(stage.instance(node))
 
 
 @pytest.mark.parametrize("state", [states.DEPLOY_FAILED, states.ERROR])
 @pytest.mark.parametrize("reason", ["Timeout reached while waiting for callback", None])
-def test_a_failed_deployment_is_told_when_ironic_has_said_why(
-    stage: Stage, fake: FakeIronic, node: str, reason: str | None, state: str
-) -> None:
+def test_a_failed_deployment_is_told_when_ironic_has_said_why(stage, fake, node, reason, state):
     stage.ironic_gives_up(node, "deploying", state, reason)
     with pytest.raises(exceptions.DeployFailed, match=reason or "gives no reason") as caught:
         stage.spawn(stage.instance(node))
@@ -378,9 +324,7 @@ def test_a_vif_that_has_no_place_is_named(stage: Stage, fake: FakeIronic, node: 
 
 
 @pytest.mark.parametrize("when", ["it deploys", "all is ready"])
-def test_a_build_that_is_no_longer_wanted_is_ended_and_undone(
-    stage: Stage, fake: FakeIronic, node: str, when: str
-) -> None:
+def test_a_build_that_is_no_longer_wanted_is_ended_and_undone(stage, fake, node, when) -> None:
     untouched = stage.trace(node)
 
     def unwanted() -> None:
@@ -398,9 +342,7 @@ def test_a_build_that_is_no_longer_wanted_is_ended_and_undone(
     assert stage.trace(node) == untouched
 
 
-def test_a_deployment_that_takes_too_long_is_ended_and_undone(
-    fake: FakeIronic, set_stage: SetStage, node: str
-) -> None:
+def test_a_deployment_that_takes_too_long_is_ended_and_undone(fake, set_stage, node) -> None:
     stage = set_stage(fake, deploy_timeout=3)
     untouched = stage.trace(node)
     with pytest.raises(exceptions.WaitTimeout, match=r"deploy_timeout.*deploying") as caught:
@@ -409,9 +351,7 @@ def test_a_deployment_that_takes_too_long_is_ended_and_undone(
     assert stage.trace(node) == untouched
 
 
-def test_a_service_that_stops_leaves_the_deployment_to_the_next_one(
-    stage: Stage, fake: FakeIronic, node: str
-) -> None:
+def test_a_stopping_service_leaves_the_deployment_to_the_next(stage, fake, node) -> None:
     stage.while_it_is("deploying", node, stage.driver.cleanup_host)
     with pytest.raises(exceptions.WaitCancelled):
         stage.spawn(stage.instance(node))
@@ -433,9 +373,7 @@ def test_a_service_that_stops_leaves_the_deployment_to_the_next_one(
     ],
     ids=["deleted", "torn down"],
 )
-def test_what_an_operator_does_while_it_deploys_is_told(
-    stage: Stage, fake: FakeIronic, node: str, fields: dict[str, Any] | None, says: str
-) -> None:
+def test_what_an_operator_does_while_it_deploys_is_told(stage, fake, node, fields, says) -> None:
     def interferes() -> None:
         if fields is None:
             fake.remove_node(node)
@@ -448,9 +386,7 @@ def test_what_an_operator_does_while_it_deploys_is_told(
     assert (caught.value.node, caught.value.instance) == (node, INSTANCE)
 
 
-def test_what_the_compute_service_has_to_say_of_a_server_is_written_to_the_node(
-    stage: Stage, fake: FakeIronic, node: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_the_service_says_of_a_server_is_on_the_node(stage, fake, node, monkeypatch) -> None:
     def metadata(instance: virt.InstanceLike, networks: virt.NetworkInfo) -> dict[str, str]:
         return {"told": f"{instance.uuid} {[vif.id for vif in networks]}"}
 
@@ -459,18 +395,14 @@ def test_what_the_compute_service_has_to_say_of_a_server_is_written_to_the_node(
     assert fake.node(node)["instance_info"]["told"] == f"{INSTANCE} {[VIF]}"
 
 
-def test_what_ironic_itself_can_not_fetch_is_not_the_images_fault(
-    set_stage: SetStage, fake: FakeIronic, node: str
-) -> None:
+def test_a_fetch_failure_of_ironic_is_not_the_images_fault(set_stage, fake, node) -> None:
     stage = set_stage(fake, api_max_retries=0)
     fake.faults.status(500, "PUT", "/states/provision$", NO_RAMDISK)
     with pytest.raises(exceptions.IronicError, match="image href http://ipa failed"):
         stage.spawn(stage.instance(node))
 
 
-def test_when_undoing_fails_too_the_first_error_is_the_one_that_is_told(
-    fake: FakeIronic, set_stage: SetStage, node: str
-) -> None:
+def test_if_the_undo_fails_too_the_first_error_is_raised(fake, set_stage, node) -> None:
     def undoes(method: str, path: str, body: Any) -> bool:
         return bool(body["target"] == "deleted")
 
@@ -485,9 +417,7 @@ def test_when_undoing_fails_too_the_first_error_is_the_one_that_is_told(
     assert fake.node(node)["instance_uuid"] is None
 
 
-def test_traits_and_capabilities_of_the_flavor_reach_the_node(
-    stage: Stage, fake: FakeIronic, node: str
-) -> None:
+def test_traits_and_capabilities_of_the_flavor_reach_the_node(stage, fake, node) -> None:
     fake.set_node(node, traits=["CUSTOM_GPU"])
     flavor = virt.Flavor(
         "gpu", extra_specs={"trait:CUSTOM_GPU": "required", "capabilities:boot_mode": "uefi"}
@@ -502,22 +432,18 @@ def test_traits_and_capabilities_of_the_flavor_reach_the_node(
 # -- errors of any kind ---------------------------------------------------------
 
 
-def test_what_breaks_after_the_claim_leaves_no_claim(
-    stage: Stage, fake: FakeIronic, node: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_breaks_after_the_claim_leaves_no_claim(stage, fake, node, monkeypatch) -> None:
     def broken(*_: Any) -> None:
         monkeypatch.undo()
         raise RuntimeError("the disk of this host is full")
 
-    monkeypatch.setattr(stage.driver._site.access, "note", broken)
+    monkeypatch.setattr(stage.driver._site.nodes, "note", broken)
     with pytest.raises(RuntimeError, match="disk of this host"):
         stage.reserve(stage.instance(node))
     assert fake.node(node)["instance_uuid"] is None
 
 
-def test_an_undoing_that_breaks_does_not_hide_the_first_error(
-    stage: Stage, fake: FakeIronic, node: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_undoing_that_breaks_does_not_hide_the_first_error(stage, fake, node, monkeypatch):
     def broken(*_: Any, **__: Any) -> None:
         raise RuntimeError("the disk of this host is full")
 
@@ -528,9 +454,7 @@ def test_an_undoing_that_breaks_does_not_hide_the_first_error(
     assert "disk of this host" in str(caught.value.__notes__)
 
 
-def test_a_claim_that_came_in_late_and_was_then_refused_is_a_claim(
-    fake: FakeIronic, set_stage: SetStage, node: str
-) -> None:
+def test_a_claim_that_arrived_late_and_was_refused_is_a_claim(fake, set_stage, node) -> None:
     stage = set_stage(fake, api_max_retries=2)
     fake.faults.lose_reply("PATCH", f"/nodes/{node}$")
 
@@ -550,24 +474,20 @@ def test_a_claim_that_came_in_late_and_was_then_refused_is_a_claim(
 
 
 @pytest.mark.parametrize("away", [0, 2])
-def test_a_build_of_another_process_is_finished_when_ironic_is_back(
-    set_stage: SetStage, fake: FakeIronic, node: str, away: int
-) -> None:
+def test_another_processs_build_is_finished_after_an_outage(set_stage, fake, node, away) -> None:
     stage = set_stage(fake, api_max_retries=0)
     stage.die_while_it_deploys(stage.instance(node))
-    stage.service.told.clear()
+    stage.service.reports.clear()
     if away:
         fake.faults.status(503, count=away)
     stage.driver.finish_spawn(stage.instance(node))
     assert stage.pauses == [2.0, 3.0][:away]
-    assert stage.service.told == ["active: active"]
+    assert stage.service.reports == ["active: active"]
     assert fake.node(node)["provision_state"] == "active"
     assert stage.provision_requests("active") == 1
 
 
-def test_a_build_of_another_process_that_is_not_wanted_any_more_is_torn_down(
-    stage: Stage, instance: virt.Instance, node: str
-) -> None:
+def test_another_processs_unwanted_build_is_torn_down(stage, instance, node) -> None:
     stage.service.unwanted = "the server is being deleted"
     with pytest.raises(exceptions.BuildAborted):
         stage.driver.finish_spawn(instance)

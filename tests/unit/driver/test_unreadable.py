@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from ironic_virt import exceptions
-from ironic_virt.testing.fake_ironic import FakeIronic
-from tests.unit.driver.stage import INSTANCE, Edit, SetStage, Stage
+from tests.unit.driver.stage import INSTANCE, Edit, Stage
 
 FIELDS = ("instance_uuid", "provision_state", "power_state", "maintenance", "retired")
 
@@ -38,9 +37,7 @@ def torn_down(stage: Stage) -> int:
 
 @pytest.mark.parametrize("field", FIELDS)
 @pytest.mark.parametrize("how", ["missing", "malformed"])
-def test_destroy_never_says_done_by_a_look_that_lacks_something(
-    fake: FakeIronic, set_stage: SetStage, node: str, field: str, how: str
-) -> None:
+def test_destroy_never_says_done_by_a_look_that_lacks_something(fake, set_stage, node, field, how):
     stage = set_stage(fake, api_max_retries=2, unprovision_timeout=60)
     stage.spawn(stage.instance(node))
     stage.edits.append(spoilt(field, how))
@@ -56,9 +53,7 @@ def test_destroy_never_says_done_by_a_look_that_lacks_something(
 
 @pytest.mark.parametrize("how", ["missing", "malformed"])
 @pytest.mark.parametrize("times", [1, 3])
-def test_destroy_waits_past_looks_that_lack_the_instance(
-    stage: Stage, fake: FakeIronic, node: str, how: str, times: int
-) -> None:
+def test_destroy_waits_past_looks_that_lack_the_instance(stage, fake, node, how, times) -> None:
     stage.spawn(stage.instance(node))
     # The watcher's looks go to the node itself.
     stage.edits.append(spoilt("instance_uuid", how, path=f"/nodes/{node}", times=times))
@@ -72,9 +67,7 @@ def test_destroy_waits_past_looks_that_lack_the_instance(
 
 @pytest.mark.parametrize("field", ["instance_uuid", "provision_state"])
 @pytest.mark.parametrize("how", ["missing", "malformed"])
-def test_a_deployment_that_runs_is_not_undone_by_such_a_look(
-    stage: Stage, fake: FakeIronic, node: str, field: str, how: str
-) -> None:
+def test_a_deployment_that_runs_is_not_undone_by_such_a_look(stage, fake, node, field, how):
     def while_deploying(method: str, path: str, shown: dict[str, Any]) -> None:
         if fake.node(node)["provision_state"] == "deploying":
             spoil(method, path, shown)
@@ -86,9 +79,7 @@ def test_a_deployment_that_runs_is_not_undone_by_such_a_look(
     assert torn_down(stage) == 0
 
 
-def test_an_answer_to_a_change_that_lacks_something_is_looked_after(
-    stage: Stage, fake: FakeIronic, node: str
-) -> None:
+def test_an_incomplete_answer_to_a_change_is_looked_up(stage, fake, node) -> None:
     def once(method: str, path: str, shown: dict[str, Any]) -> None:
         if method == "PATCH":
             shown.pop("instance_uuid", None)
@@ -103,14 +94,7 @@ def test_an_answer_to_a_change_that_lacks_something_is_looked_after(
 
 @pytest.mark.parametrize("field", [name for name in FIELDS if name != "retired"])
 @pytest.mark.parametrize("how", ["missing", "malformed"])
-def test_in_a_list_such_a_node_stays_with_its_instance_and_is_not_free(
-    stage: Stage,
-    fake: FakeIronic,
-    node: str,
-    field: str,
-    how: str,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_an_unreadable_node_in_a_list_keeps_its_instance(stage, fake, node, field, how, caplog):
     free = fake.add_node(ports=1, resource_class="gold")
     stage.spawn(stage.instance(node))
     assert stage.refresh() == [node, free]
@@ -137,9 +121,7 @@ def test_in_a_list_such_a_node_stays_with_its_instance_and_is_not_free(
 
 
 @pytest.mark.parametrize("field", FIELDS)
-def test_a_node_with_such_a_field_is_never_taken(
-    fake: FakeIronic, set_stage: SetStage, node: str, field: str
-) -> None:
+def test_a_node_with_such_a_field_is_never_taken(fake, set_stage, node, field) -> None:
     stage = set_stage(fake, api_max_retries=2)
     stage.edits.append(spoilt(field, "missing"))
     with pytest.raises(exceptions.NodeUnreadable, match=field):

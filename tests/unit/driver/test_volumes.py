@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Volumes: what a storage is told of a node, what a node is told of volumes, and their end."""
+"""Volumes: what a storage gets to know of a node, a node's volume targets, and their end."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import pytest
 
 from ironic_virt import exceptions, virt
 from ironic_virt.baremetal.volumes import VolumeTarget
-from ironic_virt.driver.volumes import FORMER_MARK, MARK, plan
+from ironic_virt.driver.volumes import FORMER_MARK, MARK, plan_targets
 from ironic_virt.testing.fake_ironic import FakeIronic
-from tests.unit.driver.stage import IMAGE, INSTANCE, STRANGER, VIF, SetStage, Stage, meanwhile
+from tests.unit.driver.stage import IMAGE, INSTANCE, STRANGER, VIF, Stage, meanwhile
 
 CHAP_SECRET = "chap-secret-0815"
 NO_IMAGE = virt.ImageMeta("")
@@ -97,9 +97,7 @@ OURS = of((0, "root"), (1, "data"))
 # -- a deployment -------------------------------------------------------------
 
 
-def test_an_instance_boots_from_a_volume(
-    stage: Stage, fake: FakeIronic, storage_node: str
-) -> None:
+def test_an_instance_boots_from_a_volume(stage, fake, storage_node) -> None:
     spawn(stage, storage_node)
     assert fake.node(storage_node)["provision_state"] == "active"
     assert targets(fake, storage_node) == OURS
@@ -132,18 +130,14 @@ def test_an_image_and_a_volume_for_data(stage: Stage, fake: FakeIronic, storage_
     assert targets(fake, storage_node) == of((1, "data"))
 
 
-def test_without_volumes_or_storage_nothing_is_asked(
-    stage: Stage, fake: FakeIronic, node: str
-) -> None:
+def test_without_volumes_or_storage_nothing_is_asked(stage, fake, node) -> None:
     spawn(stage, node, [], IMAGE)
     destroy(stage, node, [])
     assert not [entry.path for entry in fake.requests if "/volume" in entry.path]
 
 
 @pytest.mark.parametrize("interface", ["noop", None])
-def test_a_node_that_connects_nothing_is_left_at_once(
-    stage: Stage, fake: FakeIronic, node: str, interface: str | None
-) -> None:
+def test_a_node_that_connects_nothing_is_left_at_once(stage, fake, node, interface) -> None:
     fake.set_node(node, storage_interface=interface)
     untouched = stage.trace(node)
     with pytest.raises(exceptions.VolumeFailed, match="storage interface is") as caught:
@@ -180,9 +174,7 @@ FAILURES: dict[str, tuple[Fault, list[virt.BlockDevice], type[exceptions.NodeErr
 
 
 @pytest.mark.parametrize("why", FAILURES)
-def test_what_fails_leaves_nothing(
-    stage: Stage, fake: FakeIronic, storage_node: str, why: str
-) -> None:
+def test_what_fails_leaves_nothing(stage, fake, storage_node, why) -> None:
     fault, devices, error, says = FAILURES[why]
     untouched = stage.trace(storage_node)
     fault(fake, storage_node)
@@ -201,13 +193,8 @@ def test_what_fails_leaves_nothing(
 @pytest.mark.parametrize(
     ("devices", "image"), [(BOTH, NO_IMAGE), ([], IMAGE)], ids=["volumes", "an image"]
 )
-def test_what_an_earlier_instance_has_left_goes_before_the_next_one_comes(
-    stage: Stage,
-    fake: FakeIronic,
-    storage_node: str,
-    power: str,
-    devices: list[virt.BlockDevice],
-    image: virt.ImageMeta,
+def test_leftovers_go_before_the_next_instance_comes(
+    stage, fake, storage_node, power, devices, image
 ) -> None:
     """Ironic deletes none of a node that is on."""
     set_target(stage, storage_node, 0, "stale", extra={MARK: STRANGER})
@@ -216,18 +203,14 @@ def test_what_an_earlier_instance_has_left_goes_before_the_next_one_comes(
     assert targets(fake, storage_node) == (OURS if devices else [])
 
 
-def test_what_an_operator_has_set_stays_with_an_instance_that_has_no_volumes(
-    stage: Stage, fake: FakeIronic, storage_node: str
-) -> None:
+def test_an_operators_settings_stay_if_there_are_no_volumes(stage, fake, storage_node) -> None:
     set_target(stage, storage_node, 5, "site")
     spawn(stage, storage_node, [], IMAGE)
     destroy(stage, storage_node, [])
     assert targets(fake, storage_node) == of((5, "site"), owner=None)
 
 
-def test_an_instance_with_volumes_gets_no_others(
-    stage: Stage, fake: FakeIronic, storage_node: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_instance_with_volumes_gets_no_others(stage, fake, storage_node, caplog) -> None:
     set_target(stage, storage_node, 0, "site")
     set_target(stage, storage_node, 5, "other-site")
     spawn(stage, storage_node)
@@ -235,9 +218,7 @@ def test_an_instance_with_volumes_gets_no_others(
     assert "that is not of instance" in caplog.text
 
 
-def test_a_node_that_can_not_be_rid_of_a_volume_is_not_given_to_others(
-    stage: Stage, fake: FakeIronic, storage_node: str
-) -> None:
+def test_a_node_that_keeps_a_volume_is_not_given_to_others(stage, fake, storage_node) -> None:
     instance = stage.instance(storage_node)
     stage.reserve(instance)
     set_target(stage, storage_node, 0, "root", extra={MARK: INSTANCE})
@@ -250,9 +231,7 @@ def test_a_node_that_can_not_be_rid_of_a_volume_is_not_given_to_others(
     assert targets(fake, storage_node) == []
 
 
-def test_what_can_not_be_deleted_after_the_tear_down_goes_before_the_next_deployment(
-    stage: Stage, fake: FakeIronic, storage_node: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_leftovers_of_a_tear_down_go_before_the_next_deployment(stage, fake, storage_node, caplog):
     spawn(stage, storage_node)
     fake.set_node(storage_node, power_state="power on")
     destroy(stage, storage_node)
@@ -272,9 +251,7 @@ def look_for_left(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("power", ["power on", "power off"])
-def test_what_is_left_on_a_free_node_is_deleted_after_a_while(
-    stage: Stage, fake: FakeIronic, storage_node: str, power: str
-) -> None:
+def test_what_is_left_on_a_free_node_is_deleted_after_a_while(stage, fake, storage_node, power):
     set_target(stage, storage_node, 5, "site")
     spawn(stage, storage_node, [], IMAGE)
     set_target(stage, storage_node, 0, "root", extra={MARK: INSTANCE})
@@ -293,9 +270,7 @@ def test_what_is_left_on_a_free_node_is_deleted_after_a_while(
     assert targets(fake, storage_node) == of((5, "site"), owner=None)
 
 
-def test_a_look_for_what_is_left_has_one_deadline_and_begins_with_what_it_had_no_time_for(
-    stage: Stage, fake: FakeIronic
-) -> None:
+def test_a_look_for_leftovers_resumes_where_it_stopped(stage: Stage, fake: FakeIronic) -> None:
     for _ in range(8):
         node = fake.add_node(storage_interface="external", power_state="power off")
         set_target(stage, node, 0, "root", extra={MARK: INSTANCE})
@@ -319,9 +294,7 @@ def test_a_look_for_what_is_left_has_one_deadline_and_begins_with_what_it_had_no
 
 
 @pytest.mark.parametrize("whose", ["somebody else's", "of a server that is being built"])
-def test_what_may_be_anothers_stays_on_a_free_node_that_stays_on(
-    stage: Stage, fake: FakeIronic, storage_node: str, whose: str
-) -> None:
+def test_what_may_be_anothers_stays_on_a_free_node_that_stays_on(stage, fake, storage_node, whose):
     """Others may note a server, too, and a server may be about to get its node."""
     stage.refresh()
     if whose == "somebody else's":
@@ -335,9 +308,7 @@ def test_what_may_be_anothers_stays_on_a_free_node_that_stays_on(
     assert fake.node(storage_node)["power_state"] == "power on"
 
 
-def test_what_a_server_has_left_on_a_node_that_it_did_not_get_is_deleted(
-    stage: Stage, fake: FakeIronic, storage_node: str
-) -> None:
+def test_leftovers_on_a_node_that_was_not_got_are_deleted(stage, fake, storage_node) -> None:
     other = fake.add_node(storage_interface="external", power_state="power off")
     spawn(stage, storage_node)
     set_target(stage, other, 0, "root", extra={MARK: INSTANCE})
@@ -346,9 +317,7 @@ def test_what_a_server_has_left_on_a_node_that_it_did_not_get_is_deleted(
     assert targets(fake, storage_node) == OURS
 
 
-def test_what_a_former_version_has_set_goes_with_its_own_instance(
-    stage: Stage, fake: FakeIronic, storage_node: str
-) -> None:
+def test_settings_of_an_older_version_go_with_their_instance(stage, fake, storage_node) -> None:
     stage.reserve(stage.instance(storage_node))
     set_target(stage, storage_node, 0, "root", extra={FORMER_MARK: INSTANCE})
     set_target(stage, storage_node, 1, "data", extra={FORMER_MARK: STRANGER})
@@ -356,9 +325,7 @@ def test_what_a_former_version_has_set_goes_with_its_own_instance(
     assert [row.volume_id for row in fake.bm.store.targets] == ["data"]
 
 
-def test_what_an_instance_has_is_not_looked_upon_as_left(
-    stage: Stage, fake: FakeIronic, storage_node: str
-) -> None:
+def test_what_an_instance_has_is_not_looked_upon_as_left(stage, fake, storage_node) -> None:
     stage.refresh()
     spawn(stage, storage_node)
     fake.set_node(storage_node, power_state="power off")
@@ -366,9 +333,7 @@ def test_what_an_instance_has_is_not_looked_upon_as_left(
     assert targets(fake, storage_node) == OURS
 
 
-def test_a_tear_down_that_succeeded_does_not_fail_for_what_may_be_left(
-    fake: FakeIronic, set_stage: SetStage, storage_node: str
-) -> None:
+def test_a_successful_tear_down_does_not_fail_for_leftovers(fake, set_stage, storage_node) -> None:
     stage = set_stage(fake, api_max_retries=1)
     spawn(stage, storage_node)
     fake.faults.status(503, "GET", "/volume/targets", count=None)
@@ -378,8 +343,8 @@ def test_a_tear_down_that_succeeded_does_not_fail_for_what_may_be_left(
 
 @pytest.mark.parametrize("has_volumes", [True, False])
 @pytest.mark.parametrize("end", ["destroy", "failed_spawn_cleanup", "finish_spawn"])
-def test_only_one_that_has_volumes_is_looked_for_on_a_node_that_it_has_left(
-    stage: Stage, fake: FakeIronic, storage_node: str, end: str, has_volumes: bool
+def test_only_instances_with_volumes_are_looked_for_on_old_nodes(
+    stage, fake, storage_node, end, has_volumes
 ) -> None:
     set_target(stage, storage_node, 0, "root", extra={MARK: INSTANCE})
     with contextlib.suppress(exceptions.InstanceNotFound):
@@ -387,9 +352,7 @@ def test_only_one_that_has_volumes_is_looked_for_on_a_node_that_it_has_left(
     assert targets(fake, storage_node) == ([] if has_volumes else of((0, "root")))
 
 
-def test_a_build_whose_server_was_taken_off_its_node_leaves_no_volumes_there(
-    stage: Stage, fake: FakeIronic, storage_node: str
-) -> None:
+def test_a_build_taken_off_its_node_leaves_no_volumes(stage, fake, storage_node) -> None:
     free = {"provision_state": "available", "instance_uuid": None, "power_state": "power off"}
     stage.while_it_is("deploying", storage_node, lambda: fake.set_node(storage_node, **free))
     with pytest.raises(exceptions.DeployFailed, match="took the server off"):
@@ -400,13 +363,21 @@ def test_a_build_whose_server_was_taken_off_its_node_leaves_no_volumes_there(
 @pytest.mark.parametrize(
     "whose", [{"instance_uuid": STRANGER, "provision_state": "active"}, {"shard": "theirs"}]
 )
-def test_a_node_that_is_anothers_by_now_is_left_alone(
-    our_stage: Stage, our_node: str, whose: dict[str, str]
-) -> None:
+def test_a_node_that_is_anothers_by_now_is_left_alone(our_stage, our_node, whose) -> None:
     set_target(our_stage, our_node, 0, "root", extra={MARK: INSTANCE})
     our_stage.fake.set_node(our_node, storage_interface="external", **whose)
     destroy(our_stage, our_node)
     assert targets(our_stage.fake, our_node) == of((0, "root"))
+
+
+def test_a_left_target_stays_if_a_lock_hid_its_nodes_new_owner(stage, fake, storage_node) -> None:
+    set_target(stage, storage_node, 0, "root", extra={MARK: INSTANCE})
+    fake.set_node(storage_node, power_state="power off")
+    gone = meanwhile(lambda: fake.set_node(storage_node, instance_uuid=STRANGER), hits=True)
+    fake.faults.status(409, "DELETE", "/targets/", "Node 1 is locked by host a", when=gone)
+    destroy(stage, storage_node)
+    assert len(fake.requests.matching("DELETE")) == 1
+    assert targets(fake, storage_node) == of((0, "root"))
 
 
 def test_a_node_that_is_gone_has_no_volumes(stage: Stage, fake: FakeIronic) -> None:
@@ -426,9 +397,7 @@ def test_a_node_that_is_gone_has_no_volumes(stage: Stage, fake: FakeIronic) -> N
     ],
     ids=["the same", "index", "type", "volume", "not wanted", "a secret that is masked"],
 )
-def test_what_is_as_wanted_is_kept(
-    there: virt.BlockDevice, wanted: list[virt.BlockDevice], superfluous: bool, missing: bool
-) -> None:
+def test_what_is_as_wanted_is_kept(there, wanted, superfluous, missing) -> None:
     properties = dict(there.connection_info["data"])
     if "auth_password" in properties:
         properties["auth_password"] = "******"
@@ -440,13 +409,11 @@ def test_what_is_as_wanted_is_kept(
         properties,
         {MARK: INSTANCE},
     )
-    left, added = plan(INSTANCE, [target], wanted)
+    left, added = plan_targets(INSTANCE, [target], wanted)
     assert (left == [target], added == wanted and bool(wanted)) == (superfluous, missing)
 
 
-def test_no_credential_is_logged(
-    stage: Stage, fake: FakeIronic, storage_node: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_no_credential_is_logged(stage, fake, storage_node, caplog) -> None:
     caplog.set_level(logging.DEBUG)
     refused(fake, storage_node)
     with pytest.raises(exceptions.VolumeFailed) as caught:
@@ -493,13 +460,7 @@ def test_no_credential_is_logged(
     ],
     ids=["nothing", "ip and iqn", "wwpn, and any address", "mac", "mac of no VIF"],
 )
-def test_the_connector_is_what_a_volume_service_needs(
-    stage: Stage,
-    fake: FakeIronic,
-    connectors: list[tuple[str, str]],
-    addresses: dict[str, list[str]],
-    found: dict[str, Any],
-) -> None:
+def test_the_connector_is_what_a_volume_service_needs(stage, fake, connectors, addresses, found):
     node = fake.add_node(ports=0, properties={"cpu_arch": "x86_64"}, storage_interface="external")
     post(stage, "/ports", node_uuid=node, address=MAC)
     post(stage, f"/nodes/{node}/vifs", id=VIF)
@@ -514,9 +475,7 @@ def test_the_connector_is_what_a_volume_service_needs(
     }
 
 
-def test_a_port_group_with_the_address_comes_before_its_ports(
-    stage: Stage, fake: FakeIronic
-) -> None:
+def test_a_port_group_with_the_address_comes_before_its_ports(stage, fake) -> None:
     node = fake.add_node(ports=0, storage_interface="external")
     bond = post(stage, "/portgroups", node_uuid=node, address=MAC)["uuid"]
     post(stage, "/ports", node_uuid=node, address="02:00:00:00:00:02", portgroup_uuid=bond)
@@ -527,9 +486,7 @@ def test_a_port_group_with_the_address_comes_before_its_ports(
     assert stage.driver.get_volume_connector(stage.instance(node))["ip"] == "192.0.2.7"
 
 
-def test_the_connector_of_an_instance_on_a_pool_is_of_the_node_that_it_has(
-    fake: FakeIronic, set_stage: SetStage, storage_node: str
-) -> None:
+def test_in_a_pool_the_connector_is_of_the_instances_node(fake, set_stage, storage_node) -> None:
     stage = set_stage(fake, node_selection="ironic")
     set_connectors(stage, storage_node, ("iqn", "iqn.1"))
     instance = stage.instance("gold~compute1")

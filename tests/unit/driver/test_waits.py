@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Waits for a node: what is told of them, and what they cost."""
+"""Waits for a node: what is reported of them, and what they cost."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ironic_virt import exceptions, virt
-from ironic_virt.driver.change import Change, is_refusal
+from ironic_virt.driver.held import is_refusal
 from ironic_virt.testing.fake_ironic import Durations, FakeIronic
 from tests.unit.driver.stage import INSTANCE, Act, SetStage, Stage
 
@@ -70,9 +70,7 @@ WAITS: dict[str, tuple[Act, str, str]] = {
 
 
 @pytest.mark.parametrize(("act", "kind", "state"), WAITS.values(), ids=list(WAITS))
-def test_what_is_waited_for_is_counted_and_looked_for_where_it_is(
-    stage: Stage, instance: virt.Instance, act: Act, kind: str, state: str
-) -> None:
+def test_waiting_instances_are_counted_and_found_on_their_nodes(stage, instance, act, kind, state):
     stage.service.metrics = Counts()
     wait = stage.driver._site.watcher.wait
     asked: list[dict[str, Any]] = []
@@ -93,17 +91,15 @@ def test_the_steps_of_a_build_are_counted(stage: Stage, fake: FakeIronic, storag
     stage.service.metrics = Counts()
     node = fake.add_node(ports=1, resource_class="gold", storage_interface=storage)
     stage.spawn(stage.instance(node))
-    # Ironic itself asks the other interfaces when it is told to deploy.
+    # Ironic itself asks the other interfaces when it deploys.
     asked = ["validating"] if storage == "external" else []
     assert stage.service.metrics.steps == ["reserving", "configuring", *asked, "deploying"]
     told = [f"{step}: available" for step in stage.service.metrics.steps]
-    assert stage.service.told == [*told, "deploying: deploying", "active: active"]
+    assert stage.service.reports == [*told, "deploying: deploying", "active: active"]
 
 
 @pytest.mark.parametrize("act", [Stage.destroy, Stage.rebuild], ids=["destroy", "rebuild"])
-def test_what_a_wait_has_shown_is_not_read_again(
-    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance, act: Act
-) -> None:
+def test_what_a_wait_has_shown_is_not_read_again(stage, fake, node, instance, act) -> None:
     stage.refresh()
     reads: list[Any] = []
     get_node = stage.driver._site.client.get_node
@@ -124,8 +120,8 @@ def test_what_a_wait_has_shown_is_not_read_again(
 @pytest.mark.parametrize(
     ("undeploy", "limit"), [(60, 0), (200, 20)], ids=["without a limit", "given up"]
 )
-def test_a_tear_down_is_waited_for_as_long_as_it_takes_or_is_given_and_the_error_names_the_server(
-    set_stage: SetStage, console: bool, undeploy: float, limit: int
+def test_a_tear_down_has_its_time_and_its_error_names_the_server(
+    set_stage, console, undeploy, limit
 ) -> None:
     fake = FakeIronic(durations=Durations(deploy=5, undeploy=undeploy, clean=30, power=2))
     stage = set_stage(fake, unprovision_timeout=limit)
@@ -191,18 +187,14 @@ def hasty(fake: FakeIronic, set_stage: SetStage, instance: virt.Instance) -> Sta
 
 
 @pytest.mark.parametrize(("act", "target"), ENDS.values(), ids=list(ENDS))
-def test_what_has_ended_while_ironic_did_not_answer_is_done_although_the_deadline_has_passed(
-    hasty: Stage, instance: virt.Instance, act: Act, target: str
-) -> None:
+def test_an_action_that_ended_in_an_outage_is_done(hasty, instance, act, target) -> None:
     no_looks_after(hasty, target, 50)
     act(hasty, instance)
     asked = [entry.body["target"] for entry in hasty.fake.requests.matching("PUT", "/states/")]
     assert asked[-1] == target
 
 
-def test_a_deadline_that_nobody_sees_is_a_timeout_that_says_so(
-    hasty: Stage, instance: virt.Instance
-) -> None:
+def test_a_deadline_that_nobody_sees_is_a_timeout_that_says_so(hasty, instance) -> None:
     began = hasty.fake.clock.now()
     no_looks_after(hasty, "rebuild", 500)
     with pytest.raises(exceptions.RebuildFailed, match="timed out") as caught:
@@ -213,9 +205,7 @@ def test_a_deadline_that_nobody_sees_is_a_timeout_that_says_so(
     assert hasty.fake.clock.now() < began + 200
 
 
-def test_a_service_that_stops_waits_for_no_answer_at_a_deadline(
-    hasty: Stage, instance: virt.Instance
-) -> None:
+def test_a_service_that_stops_waits_for_no_answer_at_a_deadline(hasty, instance) -> None:
     def stop(stage: Stage, _: virt.Instance) -> None:
         if stage.fake.clock.now() > asked_at + 30:
             stage.driver.cleanup_host()
@@ -224,18 +214,6 @@ def test_a_service_that_stops_waits_for_no_answer_at_a_deadline(
     no_looks_after(hasty, "rebuild", 500, act=stop)
     with pytest.raises(exceptions.WaitCancelled):
         hasty.rebuild(instance)
-
-
-def test_what_a_change_says_and_reads_is_of_its_node_and_server(
-    stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance
-) -> None:
-    change = Change.of(stage.driver._site, instance)
-    error = change.error(exceptions.DeployFailed, "why")
-    assert (error.node, error.instance) == (node, INSTANCE)
-    fake.set_node(node, maintenance=True)
-    seen = change.note(None)
-    assert seen is not None
-    assert (seen.uuid, seen.maintenance) == (node, True)
 
 
 @pytest.mark.parametrize(
@@ -248,7 +226,5 @@ def test_what_a_change_says_and_reads_is_of_its_node_and_server(
         (exceptions.IronicUnreachable("nobody"), False),
     ],
 )
-def test_only_an_answer_that_says_no_is_a_refusal(
-    error: exceptions.IronicError, is_no: bool
-) -> None:
+def test_only_an_answer_that_says_no_is_a_refusal(error, is_no) -> None:
     assert is_refusal(error) is is_no

@@ -57,7 +57,7 @@ def fleet(
 
     :param hosts: how many nodes each host has.
     :param taken: every so many-th node has a server.
-    :param shards: whether each service has a shard of its own name.
+    :param shards: whether each service has a shard of the same name.
     :param node_fields: of all nodes.
     """
     nodes, records, servers = {}, [], {}

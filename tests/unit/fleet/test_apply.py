@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Carrying plans out: whatever cuts a run off, each node has one owner, and a rerun ends it."""
+"""Carrying plans out: after any interruption, each node has one owner, and a rerun completes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ironic_virt import exceptions
 from ironic_virt.baremetal.node import Node
 from ironic_virt.fleet.deployment import Deployment, Record, Server, Service
 from ironic_virt.fleet.plans import apply, journal, plan, strategies
-from ironic_virt.fleet.plans.apply import Decision, MoveRefused, Outcome, Report, Seen
+from ironic_virt.fleet.plans.apply import Decision, Effect, MoveRefused, Report, Seen
 from ironic_virt.fleet.plans.plan import Change, Plan, PlanRefused
 from ironic_virt.fleet.stopped import Watched
 from tests.unit.fleet.deployments import NOW, changed, fleet, node_uuid
@@ -125,7 +125,7 @@ def carry(
         return list(apply.run(chosen, world, book, undo=undo, limit=limit))
 
 
-def outcomes(reports: Sequence[Report]) -> set[Outcome]:
+def outcomes(reports: Sequence[Report]) -> set[Effect]:
     return {report.outcome for report in reports}
 
 
@@ -178,8 +178,8 @@ def test_a_run_that_is_killed_anywhere_goes_on_and_can_be_undone(
             world.dies_at = None
             world.look()
         if undo or not half_way:
-            assert outcomes(carry(world, path, undo=undo)) <= {Outcome.DONE, Outcome.ALREADY}
-            assert outcomes(carry(world, path, undo=undo)) <= {Outcome.ALREADY}
+            assert outcomes(carry(world, path, undo=undo)) <= {Effect.DONE, Effect.ALREADY}
+            assert outcomes(carry(world, path, undo=undo)) <= {Effect.ALREADY}
             world.look()
             assert world.state() == (before if undo else wanted(deployment, made))
 
@@ -189,12 +189,12 @@ def test_each_service_is_stopped_once_and_the_rest_waits(tmp_path: Path) -> None
     deployment, world, made = given((6, 4), path)
     world.stop("compute-b")
     first = carry(world, path)
-    done = {one.change.host[0] for one in first if one.outcome is Outcome.DONE}
-    waiting = {one.reason for one in first if one.outcome is Outcome.WAITS}
+    done = {one.change.host[0] for one in first if one.outcome is Effect.DONE}
+    waiting = {one.reason for one in first if one.outcome is Effect.WAITS}
     assert done == {"compute-b"}
     assert waiting == {"stop nova-compute on compute-a, and force it down"}
     world.stop("compute-a")
-    assert outcomes(carry(world, path)) == {Outcome.DONE, Outcome.ALREADY}
+    assert outcomes(carry(world, path)) == {Effect.DONE, Effect.ALREADY}
     assert world.state() == wanted(deployment, made)
 
 
@@ -204,7 +204,7 @@ def test_a_limit_leaves_the_rest_to_the_next_run(tmp_path: Path) -> None:
     counts = []
     for _ in range(3):
         reports = carry(world, path, limit=30)
-        counts.append(sum(one.outcome is Outcome.DONE for one in reports))
+        counts.append(sum(one.outcome is Effect.DONE for one in reports))
     assert counts == [30, 30, 5]
     assert world.state() == wanted(deployment, made)
 
@@ -213,7 +213,7 @@ def test_a_dry_run_changes_nothing(tmp_path: Path) -> None:
     _, world, made = given((3, 3), tmp_path / "plan.yaml")
     before = world.state()
     reports = list(apply.run(made, world, None))
-    assert outcomes(reports) == {Outcome.WOULD}
+    assert outcomes(reports) == {Effect.WOULD}
     assert len(reports) == 6
     assert all(
         f"node {one.change.node} to {one.change.shard[1]}; " in one.reason for one in reports
@@ -235,19 +235,17 @@ class _Stubborn(World):
         super().move(record, source, target)
 
 
-def test_what_fails_is_told_what_is_refused_is_as_it_was_and_the_others_go_on(
-    tmp_path: Path,
-) -> None:
+def test_failed_and_refused_nodes_are_told_and_the_others_go_on(tmp_path: Path) -> None:
     path = tmp_path / "plan.yaml"
     deployment, _, _ = given((5, 0), path)
     world = _Stubborn(deployment)
     world.stop(*FORMER)
     before = world.state()
     found = {one.change.node: one.outcome for one in carry(world, path)}
-    assert found.pop(node_uuid(1)) is Outcome.FAILED
-    assert found.pop(node_uuid(2)) is Outcome.REFUSED
+    assert found.pop(node_uuid(1)) is Effect.FAILED
+    assert found.pop(node_uuid(2)) is Effect.REFUSED
     assert world.state()[node_uuid(2)] == before[node_uuid(2)]
-    assert set(found.values()) == {Outcome.DONE}
+    assert set(found.values()) == {Effect.DONE}
     world.look()
 
 
@@ -286,75 +284,75 @@ def with_server_fields(now: Seen, **fields: object) -> Seen:
 @pytest.mark.parametrize(
     ("spoil", "outcome", "why"),
     [
-        pytest.param(lambda s: s, Outcome.WOULD, "", id="all-is-well"),
+        pytest.param(lambda s: s, Effect.WOULD, "", id="all-is-well"),
         pytest.param(
-            lambda s: dataclasses.replace(s, node=None), Outcome.REFUSED, "no such node", id="gone"
+            lambda s: dataclasses.replace(s, node=None), Effect.REFUSED, "no such node", id="gone"
         ),
         pytest.param(
             lambda s: dataclasses.replace(s, node=changed(s.node, shard="c")),
-            Outcome.REFUSED, "shard is 'c' by now", id="another-shard",
+            Effect.REFUSED, "shard is now 'c'", id="another-shard",
         ),
         pytest.param(
             lambda s: dataclasses.replace(s, record=None),
-            Outcome.REFUSED, "no record any more", id="no-record",
+            Effect.REFUSED, "no longer has a record", id="no-record",
         ),
         pytest.param(
             lambda s: dataclasses.replace(s, record=changed(s.record, host="compute-x")),
-            Outcome.REFUSED, "with compute-x by now", id="another-host",
+            Effect.REFUSED, "now with compute-x", id="another-host",
         ),
         pytest.param(
             lambda s: with_service(s, "compute-a", forced_down=False),
-            Outcome.WAITS, "force it down", id="source-up",
+            Effect.WAITS, "force it down", id="source-up",
         ),
         pytest.param(
             lambda s: with_service(s, "compute-a", reports=1),
-            Outcome.WAITS, "has reported by now", id="source-still-reports",
+            Effect.WAITS, "has reported again", id="source-still-reports",
         ),
         pytest.param(
             lambda s: with_service(s, "compute-b", forced_down=True),
-            Outcome.WAITS, "compute-b is forced down", id="target-down",
+            Effect.WAITS, "compute-b is forced down", id="target-down",
         ),
         pytest.param(
             lambda s: dataclasses.replace(
                 s, services={"compute-a": s.services["compute-a"]}
             ),
-            Outcome.WAITS, "no service compute-b", id="no-target",
+            Effect.WAITS, "service compute-b does not exist", id="no-target",
         ),
         pytest.param(
             lambda s: with_service(s, "compute-b", disabled=True),
-            Outcome.WAITS, "is disabled", id="target-disabled",
+            Effect.WAITS, "is disabled", id="target-disabled",
         ),
         pytest.param(
             lambda s: dataclasses.replace(s, servers=[*s.servers, *s.servers]),
-            Outcome.REFUSED, "it carries", id="two-servers",
+            Effect.REFUSED, "it carries", id="two-servers",
         ),
         pytest.param(
             lambda s: dataclasses.replace(s, servers=()),
-            Outcome.REFUSED, "Nova has nothing on it", id="unknown-instance",
+            Effect.REFUSED, "Nova has nothing on it", id="unknown-instance",
         ),
         pytest.param(
             lambda s: with_server_fields(s, host="compute-x"),
-            Outcome.REFUSED, "its server is with compute-x", id="server-of-another",
+            Effect.REFUSED, "its server is now with compute-x", id="server-of-another",
         ),
         pytest.param(
             lambda s: dataclasses.replace(
                 s, node=changed(s.node, shard="b"), record=changed(s.record, host="compute-b")
             ),
-            Outcome.WOULD, "", id="only-the-record-has-moved",
+            Effect.WOULD, "", id="only-the-record-has-moved",
         ),
         pytest.param(
             lambda s: with_server_fields(
                 dataclasses.replace(s, node=changed(s.node, shard="b")), host="compute-b"
             ),
-            Outcome.WOULD, "", id="only-the-server-has-moved",
+            Effect.WOULD, "", id="only-the-server-has-moved",
         ),
         pytest.param(
             lambda s: with_server_fields(s, task_state="rebuilding"),
-            Outcome.WAITS, "is rebuilding", id="busy",
+            Effect.WAITS, "is rebuilding", id="busy",
         ),
         pytest.param(
             lambda s: with_server_fields(s, uuid="other"),
-            Outcome.REFUSED, "it carries", id="another-server-in-ironic",
+            Effect.REFUSED, "it carries", id="another-server-in-ironic",
         ),
         pytest.param(
             lambda s: dataclasses.replace(
@@ -363,25 +361,25 @@ def with_server_fields(now: Seen, **fields: object) -> Seen:
                 record=changed(s.record, host="compute-b"),
                 servers=[changed(one, host="compute-b") for one in s.servers],
             ),
-            Outcome.ALREADY, "", id="done-already",
+            Effect.ALREADY, "", id="done-already",
         ),
     ],
 )  # fmt: skip
-def test_the_decision(spoil: Callable[[Seen], Seen], outcome: Outcome, why: str) -> None:
+def test_the_decision(spoil: Callable[[Seen], Seen], outcome: Effect, why: str) -> None:
     decision = apply.decide(spoil(seen()))
     assert decision.outcome is outcome
     assert why in decision.reason
-    assert (decision.sets_shard or decision.moves) is (outcome is Outcome.WOULD)
+    assert (decision.sets_shard or decision.moves) is (outcome is Effect.WOULD)
 
 
 def test_a_node_whose_record_stays_needs_nothing_stopped() -> None:
     stays = Change(node_uuid(2), (None, "a"), ("compute-a", "compute-a"))
     up = with_service(dataclasses.replace(seen(), change=stays), "compute-a", forced_down=False)
-    assert apply.decide(up).outcome is Outcome.WOULD
+    assert apply.decide(up).outcome is Effect.WOULD
     free = dataclasses.replace(
         up, node=changed(up.node, instance_uuid=None), record=None, servers=()
     )
-    assert apply.decide(free).outcome is Outcome.WOULD
+    assert apply.decide(free).outcome is Effect.WOULD
 
 
 # -- the journal --------------------------------------------------------------
@@ -398,7 +396,7 @@ def test_a_line_that_was_cut_off_is_left_out(tmp_path: Path) -> None:
     for cut in range(1, len(whole.splitlines(keepends=True)[-1]) + 1):
         file.write_text(whole[:-cut])
         with journal.opened(path) as book:
-            # How it was at first, whatever was seen of it half-way.
+            # The state before the first step, not one from half-way.
             assert book.touched()["a"] == ("x", "one")
             book.write({"a": ("y", "two"), "c": (None, None)}, journal.DONE)
         with journal.opened(path) as book:
@@ -419,11 +417,11 @@ def test_a_plan_that_was_changed_is_not_gone_on_with(tmp_path: Path) -> None:
         ended = subprocess.run(
             [sys.executable, "-c", other, path], capture_output=True, text=True, check=False
         )
-    assert "another process is at work" in ended.stderr
+    assert "another process is working" in ended.stderr
     path.write_text("y")
     with pytest.raises(PlanRefused, match="was changed"), journal.opened(path):
         pass
     for line in ("what is this", "null", '{"node": "n1", "state": "begun"}', "[" * 3000):
         journal.path_of(path).write_text(f"{line}\n")
-        with pytest.raises(PlanRefused, match="is no journal"), journal.opened(path):
+        with pytest.raises(PlanRefused, match="is not a journal"), journal.opened(path):
             pass

@@ -8,25 +8,19 @@ import datetime
 import tomllib
 from collections.abc import Callable, Collection
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ironic_virt.driver import resources
 from ironic_virt.driver.pools import names
 from ironic_virt.fleet import checks
-from ironic_virt.fleet.deployment import (
-    Component,
-    Deployment,
-    Lease,
-    Provider,
-    Record,
-    Server,
-    Stock,
-    pool_name,
-)
+from ironic_virt.fleet.checks import domains
+from ironic_virt.fleet.deployment import Deployment, Provider, Record, Server, Stock, pool_name
 from ironic_virt.fleet.findings import Finding
-from ironic_virt.fleet.hosts import Flavor
+from ironic_virt.fleet.hosts import Aggregate, Flavor, Group
 from ironic_virt.fleet.options import ServiceOptions
+from ironic_virt.standby import Look, Note
 from tests.unit.fleet.deployments import (
     GOLD,
     NOW,
@@ -50,6 +44,7 @@ STRANGE = node_uuid(500)
 
 GOLDEN = frozenset({GOLD})
 FLAVORS = [Flavor("silver", frozenset({"CUSTOM_SILVER"}))]
+BYPASSED = Note(True, "machine-1", 1, "2026-11-26 10:00:00", "1.0", foreign_reports=3)
 Spoil = Callable[[Deployment], Deployment]
 
 
@@ -58,24 +53,10 @@ def sound() -> Deployment:
     return fleet({"compute-a": 3, "compute-b": 3}, traits=frozenset({"CUSTOM_SSD"}))
 
 
-def record(deployment: Deployment, uuid: str) -> Record:
-    return deployment.node_records[uuid]
-
-
-def with_record(deployment: Deployment, uuid: str, **fields: object) -> Deployment:
-    was = record(deployment, uuid)
-    others = [one for one in deployment.records if one is not was]
-    return changed(deployment, records=[*others, changed(was, **fields)])
-
-
-def with_leases(lease: Lease) -> Spoil:
+def with_leases(lease: Look) -> Spoil:
     return lambda deployment: changed(
-        deployment, leases={"compute-a": lease, "compute-b": Lease(age=1.0)}
+        deployment, leases={"compute-a": lease, "compute-b": Look(age=1.0)}
     )
-
-
-def without_record(deployment: Deployment, uuid: str) -> Deployment:
-    return changed(deployment, records=[one for one in deployment.records if one.uuid != uuid])
 
 
 def with_server_record(deployment: Deployment, uuid: str, **fields: object) -> Deployment:
@@ -102,8 +83,7 @@ def with_interval(seconds: int, **written: str) -> Callable[[Deployment], Deploy
 def with_provider(deployment: Deployment, uuid: str, **fields: object) -> Deployment:
     was = deployment.placement.providers[uuid]
     return with_placement(
-        deployment,
-        providers={**deployment.placement.providers, uuid: changed(was, **fields)},
+        deployment, providers={**deployment.placement.providers, uuid: changed(was, **fields)}
     )
 
 
@@ -149,7 +129,7 @@ def a_free_node_is_reserved(deployment: Deployment) -> Deployment:
 
 
 def a_record_is_copied(deployment: Deployment) -> Deployment:
-    copy = changed(record(deployment, FREE), host="compute-b", uuid=STRANGE, id=99)
+    copy = changed(deployment.node_records[FREE], host="compute-b", uuid=STRANGE, id=99)
     return changed(deployment, records=[*deployment.records, copy])
 
 
@@ -190,125 +170,129 @@ def a_switch_leaves_a_node_protected(deployment: Deployment) -> Deployment:
     return changed(protected, options=options)
 
 
-PROVOKED: dict[str, tuple[Spoil, str, set[str]]] = {
+def by_rack(deployment: Deployment, module: str = domains.FILTERS) -> Deployment:
+    """All nodes in one rack; both services know it."""
+    for host in deployment.options:
+        deployment = with_more(deployment, host, failure_domain="capabilities/rack")
+    for uuid in deployment.nodes:
+        deployment = with_node(deployment, uuid, failure_domain="r1")
+    return changed(deployment, group_filters={"ServerGroupAffinityFilter": module})
+
+
+def with_group(deployment: Deployment, most: int | None) -> Deployment:
+    """The servers of nodes 2 and 4 are in one group; each is alone in its rack."""
+    group = Group("web", frozenset({SERVER, server_uuid(4), NOBODY}), most)
+    found = with_node(by_rack(deployment), TAKEN, failure_domain="r2")
+    return with_hosts(found, groups={SERVER: group, server_uuid(4): group})
+
+
+def a_zone_without_a_node(deployment: Deployment) -> Deployment:
+    zone = Aggregate("az1", "a1", frozenset({"compute-a", "kvm1"}), "az1")
+    found = with_placement(deployment, aggregates={"a1": frozenset({FREE, TAKEN})})
+    servers = {key: changed(one, zone=None) for key, one in found.servers.items()}
+    return with_hosts(changed(found, servers=servers), aggregates=[zone])
+
+
+PROVOKED: dict[str, tuple[Any, ...]] = {
     "node-without-record": (
         lambda d: changed(d, nodes={**d.nodes, STRANGE: node(500, shard="compute-a")}),
         STRANGE,
-        set(),
     ),
     "record-without-node": (
         lambda d: changed(d, nodes={k: v for k, v in d.nodes.items() if k != FREE}),
         FREE,
-        set(),
     ),
-    "node-in-two-records": (a_record_is_copied, FREE, set()),
+    "node-in-two-records": (a_record_is_copied, FREE),
     "node-in-no-target-set": (
         a_node_in_another_shard("nobody's"),
         FREE,
-        {"node-outside-its-service"},
+        "node-outside-its-service",
     ),
     "node-in-two-target-sets": (
         lambda d: with_more(d, "compute-b", shard_key="compute-a"),
         FREE,
-        {"node-in-no-target-set", "node-outside-its-service"},
+        "node-in-no-target-set",
+        "node-outside-its-service",
     ),
-    "node-outside-its-service": (a_node_in_another_shard("Compute-B"), FREE, set()),
+    "node-outside-its-service": (a_node_in_another_shard("Compute-B"), FREE),
     "node-with-unknown-instance": (
         lambda d: with_node(d, TAKEN, instance_uuid=NOBODY),
         TAKEN,
-        {"server-without-node"},
+        "server-without-node",
     ),
     "node-with-deleted-instance": (
         lambda d: with_server_record(d, SERVER, deleted=True),
         TAKEN,
-        {"allocation-of-nobody"},
+        "allocation-of-nobody",
     ),
-    "node-unhealthy": (lambda d: with_node(d, FREE, health="critical"), FREE, set()),
+    "node-unhealthy": (lambda d: with_node(d, FREE, health="critical"), FREE),
     "node-unreadable": (
-        lambda d: with_node(d, FREE, malformed=("maintenance",)),
+        lambda d: with_node(d, FREE, malformed=("maintenance")),
         FREE,
-        {"offered-unavailable"},
+        "offered-unavailable",
     ),
     "node-without-class": (
         lambda d: with_node(d, FREE, resource_class=None),
         FREE,
-        {"inventory-differs"},
+        "inventory-differs",
     ),
-    "host-differs": (lambda d: with_server_record(d, SERVER, host="compute-b"), SERVER, set()),
+    "host-differs": (lambda d: with_server_record(d, SERVER, host="compute-b"), SERVER),
     "server-without-node": (
         lambda d: with_node(d, TAKEN, instance_uuid=None, provision_state="manageable"),
         SERVER,
-        set(),
     ),
-    "node-protected": (a_switch_leaves_a_node_protected, TAKEN, set()),
-    "server-on-another-node": (two_nodes_swap, SERVER, set()),
-    "two-servers-on-a-node": (a_second_server, TAKEN, set()),
-    "service-down": (lambda d: with_service(d, "compute-a", up=False), "compute-a", set()),
-    "lease-of-nobody": (with_leases(Lease()), "compute-a", set()),
-    "lease-untold": (with_leases(Lease(untold="no answer within 10 s")), "compute-a", set()),
+    "node-protected": (a_switch_leaves_a_node_protected, TAKEN),
+    "server-on-another-node": (two_nodes_swap, SERVER),
+    "two-servers-on-a-node": (a_second_server, TAKEN),
+    "service-down": (lambda d: with_service(d, "compute-a", up=False), "compute-a"),
+    "lease-of-nobody": (with_leases(Look()), "compute-a"),
+    "lease-bypassed": (with_leases(Look(1.0, [BYPASSED])), "compute-a"),
+    "lease-untold": (with_leases(Look(untold="no answer within 10 s")), "compute-a"),
     "peer-unknown": (
         lambda d: with_more(d, "compute-a", shard_key="", peer_list="compute-a, gone"),
         "compute-a",
-        {"option-deprecated", "node-in-two-target-sets"},
+        "option-deprecated",
+        "node-in-two-target-sets",
     ),
-    "option-unknown": (lambda d: with_more(d, "compute-a", api_max_retry="3"), "compute-a", set()),
-    "option-deprecated": (
-        lambda d: with_more(d, "compute-a", peer_list="compute-a"),
-        "compute-a",
-        set(),
-    ),
-    "refresh-rare": (with_interval(43200), "compute-a", set()),
-    "version-too-old": (
-        lambda d: changed(d, components=[Component("Ironic", "1.31", "1.38", is_too_old=True)]),
-        "Ironic",
-        set(),
-    ),
-    "clock-apart": (
-        lambda d: changed(d, components=[Component("Ironic", seconds_ahead=-61.0)]),
-        "Ironic",
-        set(),
-    ),
-    "provider-missing": (lambda d: without_provider(d, FREE), FREE, set()),
-    "provider-uuid-wrong": (a_provider_is_made_anew, STRANGE, set()),
-    "provider-name-wrong": (lambda d: with_provider(d, FREE, name="gold1"), FREE, set()),
-    "provider-parent-wrong": (lambda d: with_provider(d, FREE, parent=TAKEN), FREE, set()),
-    "provider-of-nobody": (a_stray_provider, STRANGE, set()),
-    "allocation-of-nobody": (lambda d: with_allocations(d, FREE, [NOBODY]), FREE, set()),
-    "allocation-elsewhere": (lambda d: with_allocations(d, FREE, [SERVER]), FREE, set()),
-    "allocation-missing": (lambda d: with_allocations(d, TAKEN, ()), SERVER, set()),
-    "resource-class-renamed": (
-        lambda d: with_node(d, TAKEN, resource_class="silver"),
-        TAKEN,
-        set(),
-    ),
-    "service-disabled": (
-        lambda d: with_service(d, "compute-a", disabled=True),
-        "compute-a",
-        set(),
-    ),
+    "option-unknown": (lambda d: with_more(d, "compute-a", api_max_retry="3"), "compute-a"),
+    "option-deprecated": (lambda d: with_more(d, "compute-a", peer_list="compute-a"), "compute-a"),
+    "refresh-rare": (with_interval(43200), "compute-a"),
+    "clock-apart": (lambda d: changed(d, clocks={"Ironic": -61.0}), "Ironic"),
+    "provider-missing": (lambda d: without_provider(d, FREE), FREE),
+    "provider-uuid-wrong": (a_provider_is_made_anew, STRANGE),
+    "provider-name-wrong": (lambda d: with_provider(d, FREE, name="gold1"), FREE),
+    "provider-parent-wrong": (lambda d: with_provider(d, FREE, parent=TAKEN), FREE),
+    "provider-of-nobody": (a_stray_provider, STRANGE),
+    "allocation-of-nobody": (lambda d: with_allocations(d, FREE, [NOBODY]), FREE),
+    "allocation-elsewhere": (lambda d: with_allocations(d, FREE, [SERVER]), FREE),
+    "allocation-missing": (lambda d: with_allocations(d, TAKEN, ()), SERVER),
+    "resource-class-renamed": (lambda d: with_node(d, TAKEN, resource_class="silver"), TAKEN),
+    "service-disabled": (lambda d: with_service(d, "compute-a", disabled=True), "compute-a"),
     "service-never-reports": (
         lambda d: with_service(d, "compute-a", up=False, last_seen=None),
         "compute-a",
-        set(),
     ),
-    "service-reports-twice": (two_processes, "compute-a", set()),
-    "host-not-mapped": (lambda d: with_hosts(d, cells={"compute-a": "cell1"}), "compute-b", set()),
-    "server-in-another-zone": (lambda d: with_server_record(d, SERVER, zone="az1"), SERVER, set()),
-    "node-without-flavor": (
-        lambda d: with_hosts(d, flavors=FLAVORS),
-        FREE,
-        {"flavor-without-node"},
-    ),
+    "service-reports-twice": (two_processes, "compute-a"),
+    "host-not-mapped": (lambda d: with_hosts(d, cells={"compute-a": "cell1"}), "compute-b"),
+    "server-in-another-zone": (lambda d: with_server_record(d, SERVER, zone="az1"), SERVER),
+    "node-without-flavor": (lambda d: with_hosts(d, flavors=FLAVORS), FREE, "flavor-without-node"),
     "flavor-without-node": (
         lambda d: with_hosts(d, flavors=[Flavor("any", GOLDEN), *FLAVORS]),
         "silver",
-        set(),
     ),
-    "offered-unavailable": (lambda d: with_node(d, FREE, maintenance=True), FREE, set()),
-    "reserved-differs": (a_free_node_is_reserved, FREE, set()),
-    "inventory-differs": (lambda d: with_node(d, FREE, resource_class="silver"), FREE, set()),
-    "traits-differ": (lambda d: with_node(d, FREE, traits=frozenset()), FREE, set()),
+    "offered-unavailable": (lambda d: with_node(d, FREE, maintenance=True), FREE),
+    "reserved-differs": (a_free_node_is_reserved, FREE),
+    "inventory-differs": (lambda d: with_node(d, FREE, resource_class="silver"), FREE),
+    "traits-differ": (lambda d: with_node(d, FREE, traits=frozenset()), FREE),
+    "zone-incomplete": (a_zone_without_a_node, "compute-a"),
+    "node-without-domain": (lambda d: with_node(by_rack(d), FREE, failure_domain=""), FREE),
+    "group-violated": (lambda d: with_node(with_group(d, 1), TAKEN, failure_domain="r1"), "web"),
+    "group-filters-not-ours": (
+        lambda d: by_rack(d, "nova.scheduler.filters.affinity_filter"),
+        "ServerGroupAffinityFilter",
+    ),
 }
+"""By code: what spoils a sound deployment, what it is said of, and what else is said then."""
 
 
 def codes(found: Collection[Finding]) -> set[str]:
@@ -331,12 +315,18 @@ def test_each_finding_is_in_the_documentation() -> None:
 
 @pytest.mark.parametrize("code", PROVOKED)
 def test_a_finding_is_found_where_it_is_provoked(code: str) -> None:
-    spoil, about, also = PROVOKED[code]
+    spoil, about, *also = PROVOKED[code]
     found = checks.run(spoil(sound()))
-    assert codes(found) == {code} | also
+    assert codes(found) == {code} | set(also)
     (first, *_) = [one for one in found if one.code == code]
     assert first.about == about
-    assert "{" not in first.mend
+    assert "{" not in first.fix
+
+
+@pytest.mark.parametrize(("most", "is_found"), [(1, False), (2, False), (None, True)])
+def test_what_a_group_allows_is_sound(most: int | None, is_found: bool) -> None:
+    found = codes(checks.run(with_group(sound(), most)))
+    assert found == ({"group-violated"} if is_found else set())
 
 
 def test_the_worst_comes_first() -> None:
@@ -394,7 +384,9 @@ def test_a_server_in_a_pool_of_another_class_is_found() -> None:
     former = {uuid: {SERVER: {"CUSTOM_GO_LD": 1}}}
     found = checks.run(with_placement(deployment, allocations=former))
     assert [(one.code, one.about) for one in found] == [("resource-class-renamed", uuid)]
-    assert found[0].words.endswith("has CUSTOM_GO_LD of it, and its resource class is CUSTOM_GOLD")
+    assert found[0].words.endswith(
+        "holds CUSTOM_GO_LD of it, but its resource class is CUSTOM_GOLD"
+    )
 
 
 def test_a_pool_that_builds_few_at_a_time_is_found() -> None:

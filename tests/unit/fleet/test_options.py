@@ -51,7 +51,7 @@ def test_values_may_name_others_and_files_may_be_directories(tmp_path: Path) -> 
     assert options.read("one", [str(file), str(directory)]).conductor_group == "last"
 
 
-def test_files_of_another_host_and_values_of_another_machine_are_refused(tmp_path: Path) -> None:
+def test_files_and_values_of_another_host_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "nova.conf"
     path.write_text("[DEFAULT]\nhost = two\n[ironic]\nshard = a\n")
     with pytest.raises(exceptions.InvalidConfiguration, match="host is two, not one"):
@@ -62,13 +62,13 @@ def test_files_of_another_host_and_values_of_another_machine_are_refused(tmp_pat
 
 
 def test_what_is_said_by_hand() -> None:
-    one = options.serves("one=rack:a:b")
+    one = options.parse_serves("one=rack:a:b")
     assert (one.host, one.shard, one.conductor_group) == ("one", "rack", "a:b")
-    assert options.serves("one=rack:").conductor_group == ""
-    assert options.serves("one=rack").conductor_group is None
+    assert options.parse_serves("one=rack:").conductor_group == ""
+    assert options.parse_serves("one=rack").conductor_group is None
     for text in ("one", "one=", "=rack", "one=:group"):
         with pytest.raises(ValueError, match="not <host>=<shard>"):
-            options.serves(text)
+            options.parse_serves(text)
 
 
 @pytest.mark.parametrize("text", [None, "shard = a\nwhat is this\n"])
@@ -115,14 +115,12 @@ def test_which_nodes_a_service_is_for(written: dict[str, str], serves: bool) -> 
         ),
     ],
 )
-def test_which_services_share_their_nodes(
-    one: ServiceOptions, other: ServiceOptions, share: bool
-) -> None:
+def test_which_services_share_their_nodes(one, other, share) -> None:
     assert one.shares_with(other) is share
     assert other.shares_with(one) is share
 
 
-def test_options_of_nova_and_of_the_way_to_authenticate_are_known() -> None:
+def test_options_of_nova_and_of_authentication_are_known() -> None:
     written = {"auth_type": "password", "username": "nova", "novas": "1", "shardd": "a"}
     assert service("one", **written).unknown_names({"novas"}) == ["shardd"]
 
@@ -131,12 +129,16 @@ def test_options_of_nova_and_of_the_way_to_authenticate_are_known() -> None:
     ("written", "standby"),
     [
         ({}, None),
-        ({"standby_backend_url": "etcd3+http://e", "standby_ttl": "30"}, ("etcd3+http://e", 30)),
-        ({"standby_backend_url": "redis://r"}, ("redis://r", 15)),
+        (
+            {"standby_backend_url": "etcd3+http://e", "standby_ttl": "30"},
+            ("etcd3+http://e", 30, ""),
+        ),
+        (
+            {"standby_backend_url": "redis://r", "standby_namespace": "one"},
+            ("redis://r", 15, "one"),
+        ),
         ({"standby_backend_url": "file:///locks"}, None),
     ],
 )
-def test_whose_lease_can_be_looked_at(
-    written: dict[str, str], standby: tuple[str, int] | None
-) -> None:
+def test_whose_lease_can_be_looked_at(written, standby) -> None:
     assert ServiceOptions("compute-a", written=written).standby == standby

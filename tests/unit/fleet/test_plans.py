@@ -12,6 +12,7 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
+from ironic_virt.fleet import checks
 from ironic_virt.fleet.deployment import Deployment
 from ironic_virt.fleet.hosts import Aggregate, Group
 from ironic_virt.fleet.plans import plan as plans
@@ -26,6 +27,7 @@ from tests.unit.fleet.deployments import (
     with_hosts,
     with_node,
     with_options,
+    with_placement,
     with_server,
     with_service,
 )
@@ -77,9 +79,7 @@ def check(deployment: Deployment, plan: Plan) -> None:
 
 
 @hypothesis.given(deployments(), st.booleans())
-def test_keep_moves_no_record_and_touches_new_nodes_only_if_told(
-    deployment: Deployment, new: bool
-) -> None:
+def test_keep_moves_no_record_and_touches_new_nodes_only_if_told(deployment, new) -> None:
     ring = {host: changed(one, written={}) for host, one in deployment.options.items()}
     bare = {uuid: changed(one, shard=None) for uuid, one in deployment.nodes.items()}
     before = changed(deployment, options=ring, nodes=bare)
@@ -92,12 +92,14 @@ def test_keep_moves_no_record_and_touches_new_nodes_only_if_told(
     assert plan.steps() == []
     expected = deployment.nodes.keys() if new else deployment.node_records.keys()
     assert {change.node for change in plan.changes} == expected
+    # The nodes of services that nobody has named stay as they are.
+    (host, *_) = ring
+    of_one = strategies.keep(changed(before, options={host: ring[host]}))
+    assert {change.node for change in of_one.changes} == set(strategies.nodes_of(before, host))
 
 
 @hypothesis.given(deployments(), st.data())
-def test_drain_moves_what_a_service_has_to_those_named_and_nothing_else(
-    deployment: Deployment, data: st.DataObject
-) -> None:
+def test_drain_moves_a_services_nodes_to_those_named(deployment, data) -> None:
     host, *others = data.draw(st.permutations(sorted(deployment.options)))
     has = {record.name for record in deployment.records if record.host == host}
     if not has:
@@ -118,9 +120,7 @@ def test_drain_moves_what_a_service_has_to_those_named_and_nothing_else(
 
 
 @hypothesis.given(deployments(), st.integers(1, 40))
-def test_a_number_of_nodes_goes_and_those_without_a_server_first(
-    deployment: Deployment, number: int
-) -> None:
+def test_a_number_of_nodes_goes_and_those_without_a_server_first(deployment, number) -> None:
     source, target = sorted(deployment.options)[:2]
     has = strategies.nodes_of(deployment, source)
     if not has:
@@ -140,7 +140,7 @@ def drained(deployment: Deployment, *accepted: str) -> Plan:
 
 
 def three() -> Deployment:
-    """Three services with shards, two nodes each, of which every second has a server."""
+    """Three services with shards, two nodes each; every second node has a server."""
     return fleet({A: 2, B: 2, C: 2})
 
 
@@ -169,7 +169,7 @@ CROWDED = group(2, 4, most=1)
     [
         pytest.param(lambda d: named(d, B), "with compute-a, which was not named", id="source"),
         pytest.param(lambda d: named(d, A), "compute-b was not named", id="target"),
-        pytest.param(lambda d: with_options(d, B), "compute-b has no shard", id="no-shard"),
+        pytest.param(lambda d: with_options(d, B), "its file sets no shard", id="no-shard"),
         pytest.param(lambda d: with_options(d, B, shard=A), "two services have", id="same-shard"),
         pytest.param(
             lambda d: with_options(d, C, shard=B), "compute-b and compute-c", id="same-shard-there"
@@ -194,7 +194,7 @@ CROWDED = group(2, 4, most=1)
         pytest.param(lambda d: with_hosts(d, cells={A: "cell1"}), "not mapped", id="not-mapped"),
         pytest.param(
             lambda d: with_hosts(with_service(d, B, cell="x"), cells={A: "cell1", B: "x"}),
-            "another cell", id="another-cell",
+            "is in another cell", id="another-cell",
         ),
         pytest.param(
             lambda d: with_hosts(d, aggregates=zones(a="az1", b="az2")),
@@ -228,11 +228,11 @@ def test_together_means_together() -> None:
     deployment = fleet({A: 4, B: 2, C: 0})
     deployment = with_hosts(deployment, groups=group(2, 4, most=None))
     assert len(drained(deployment).changes) == 4
-    with pytest.raises(PlanRefused, match="group g would not be together"):
+    with pytest.raises(PlanRefused, match="server group g would be separated"):
         strategies.move(deployment, [node_uuid(2)], [B])
 
 
-def test_what_others_have_wrong_is_no_obstacle_and_what_is_accepted_neither() -> None:
+def test_faults_of_others_and_accepted_ones_are_no_obstacle() -> None:
     deployment = with_node(three(), node_uuid(3), maintenance=True)
     assert len(drained(deployment).changes) == 2
     deployment = with_node(deployment, node_uuid(1), maintenance=True)
@@ -246,13 +246,16 @@ def test_what_others_have_wrong_is_no_obstacle_and_what_is_accepted_neither() ->
     # A zone that is accepted.
     apart = with_hosts(three(), aggregates=zones(a="az1", b="az2"))
     assert len(drained(apart, "az2").changes) == 2
+    # What no move makes worse.
+    empty = {one.uuid: frozenset[str]() for one in apart.hosts.aggregates}
+    lacking = with_placement(apart, aggregates=empty)
+    assert "zone-incomplete" in {one.code for one in checks.run(lacking)}
+    assert len(drained(lacking, "az2").changes) == 2
     with pytest.raises(PlanRefused, match="zone"):
         drained(apart, "az1")
 
 
-def test_a_service_that_only_gives_may_be_down_and_another_one_that_is_down_is_left_alone() -> (
-    None
-):
+def test_a_service_that_only_gives_may_be_down() -> None:
     deployment = three()
     for host in (A, C):
         deployment = with_service(deployment, host, up=False, forced_down=True, disabled=True)
@@ -260,6 +263,17 @@ def test_a_service_that_only_gives_may_be_down_and_another_one_that_is_down_is_l
     assert {change.host[0] for change in plan.changes} == {A}
     # Neither is a service that nobody named.
     assert drained(named(deployment, A, B)) == plan
+
+
+def test_a_server_follows_a_record_that_has_moved() -> None:
+    node = node_uuid(2)
+    rows = [changed(row, host=B) if row.name == node else row for row in three().records]
+    half = with_node(changed(three(), records=rows), node, shard=B)
+    plan = strategies.move(half, [node], [C, B], accepted=["host-differs"])
+    assert [(change.host, change.shard) for change in plan.moved] == [((A, B), (B, B))]
+    assert {row.service: row.after for row in summary.rows(half, plan)} == {A: 1, B: 3, C: 2}
+    with pytest.raises(PlanRefused, match="compute-a, which was not named"):
+        strategies.move(named(half, B), [node], [B], accepted=["host-differs"])
 
 
 def test_nodes_of_somebody_else_are_left_alone() -> None:
@@ -302,7 +316,7 @@ def test_a_service_keeps_the_shard_of_its_file() -> None:
         *[(None, "rack-a")] * 2,
         *[(None, "rack-b")] * 2,
     ]
-    with pytest.raises(PlanRefused, match="in conductor group 'x', compute-a serves ''"):
+    with pytest.raises(PlanRefused, match="in conductor group 'x', but compute-a serves ''"):
         strategies.keep(
             with_node(
                 with_options(deployment, A, conductor_group=""), node_uuid(1), conductor_group="x"
@@ -315,9 +329,7 @@ def test_a_service_keeps_the_shard_of_its_file() -> None:
 
 @hypothesis.given(deployments())
 @hypothesis.settings(max_examples=20)
-def test_a_file_is_read_as_it_was_written_and_undone_by_the_journal(
-    tmp_path_factory: pytest.TempPathFactory, deployment: Deployment
-) -> None:
+def test_a_file_is_read_as_written_and_undone_by_the_journal(tmp_path_factory, deployment) -> None:
     path = tmp_path_factory.mktemp("plans") / "plan.yaml"
     source, *others = sorted(deployment.options)
     nodes = strategies.nodes_of(deployment, source)
@@ -337,12 +349,12 @@ def test_a_file_is_read_as_it_was_written_and_undone_by_the_journal(
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("{", "no YAML"),
-        ("9" * 5000, "no YAML"),
-        ("[]", "no plan"),
+        ("{", "not YAML"),
+        ("9" * 5000, "not YAML"),
+        ("[]", "not a plan"),
         ("version: 7", "version 7"),
-        ("version: 2", "no plan: Object missing"),
-        ("node: [a]", "has the shard|no plan"),
+        ("version: 2", "not a plan: Object missing"),
+        ("node: [a]", "has the shard|not a plan"),
     ],
 )
 def test_a_file_that_is_no_plan(tmp_path: Path, text: str, why: str) -> None:
@@ -360,18 +372,22 @@ def test_a_file_that_was_cut_off_or_edited(tmp_path: Path) -> None:
     first = next(number for number, line in enumerate(lines) if line.startswith("changes"))
     for end in range(first + 2, len(lines)):
         path.write_text("".join(lines[:end]))
-        with pytest.raises(PlanRefused, match=r"not the 9 that were written|is no plan"):
+        with pytest.raises(PlanRefused, match=r"it has \d of 9 changes|is not a plan"):
             plans.read(path)
     starts = [number for number, line in enumerate(lines) if line.startswith("- node")]
     path.write_text("".join(lines[: starts[-1]]))
-    with pytest.raises(PlanRefused, match="has 8 changes and not the 9"):
+    with pytest.raises(PlanRefused, match="it has 8 of 9 changes"):
         plans.read(path)
     assert len(plans.read(path, edited=True).changes) == 8
     for was, becomes, why in (
-        ("shard: [compute-a, compute-b]", "shard: [compute-x, compute-b]", "or they were edited"),
+        (
+            "shard: [compute-a, compute-b]",
+            "shard: [compute-x, compute-b]",
+            "is incomplete or was edited",
+        ),
         ("shard: [compute-a, compute-b]", "shard: [compute-a, compute-x]", "whose shard is not"),
         ("shard: [compute-a, compute-b]", "shard: [compute-a, null]", "whose shard is not"),
-        ("shard: [compute-a, compute-b]", "shard: compute-b", "no plan: Expected `array`"),
+        ("shard: [compute-a, compute-b]", "shard: compute-b", "not a plan: Expected `array`"),
     ):
         assert was in whole
         path.write_text(whole.replace(was, becomes, 1))
@@ -388,4 +404,4 @@ def test_the_instructions_name_each_service_to_stop_once() -> None:
     kept = summary.instructions(
         strategies.keep(ring, accepted=["node-in-two-target-sets"]), ring, "plan.yaml"
     )
-    assert "The file of compute-b: [ironic] shard = compute-b, and no peer_list" in "".join(kept)
+    assert "Set [ironic] shard = compute-b in the file of compute-b, remove" in "".join(kept)

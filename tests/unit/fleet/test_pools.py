@@ -11,7 +11,7 @@ import pytest
 
 from ironic_virt import exceptions
 from ironic_virt.fleet.deployment import Deployment, Record, pool_name
-from ironic_virt.fleet.plans.apply import Outcome
+from ironic_virt.fleet.plans.apply import Effect
 from ironic_virt.fleet.pools import conversion
 from ironic_virt.fleet.pools.conversion import Conversion, Direction
 from ironic_virt.fleet.stopped import Watched
@@ -23,7 +23,7 @@ POOL, FAST = "gold~a", pool_name("a", deployments.node(0, traits=frozenset({"CUS
 
 @pytest.fixture
 def stopped() -> Deployment:
-    """Six nodes of a stopped service, of which 2, 4 and 6 have a server; 6 has a GPU."""
+    """Six nodes of a stopped service: 2, 4 and 6 have a server, 6 has a GPU."""
     found = deployments.fleet({"a": 6, "b": 2})
     gpu = {deployments.node_uuid(6): {"traits": frozenset({"CUSTOM_GPU"})}}
     for uuid, fields in gpu.items():
@@ -75,7 +75,7 @@ def test_servers_go_to_the_pools_of_their_nodes_and_back(stopped: Deployment) ->
         POOL: (5, 0, frozenset()),
         FAST: (1, 0, {"CUSTOM_GPU"}),
     }
-    assert {name: len(target.formers) for name, target in into.targets.items()} == {
+    assert {name: len(target.replaced) for name, target in into.targets.items()} == {
         POOL: 5,
         FAST: 1,
     }
@@ -100,9 +100,7 @@ def test_servers_go_to_the_pools_of_their_nodes_and_back(stopped: Deployment) ->
 
 
 @pytest.mark.parametrize("direction", [ENTER, LEAVE])
-def test_wherever_it_is_cut_off_it_goes_on_and_then_has_nothing_to_do(
-    stopped: Deployment, direction: Direction
-) -> None:
+def test_wherever_it_is_cut_off_it_goes_on_and_then_has_ended(stopped, direction) -> None:
     begun = stopped if direction is ENTER else carried_out(stopped, planned(stopped))
     whole = planned(begun, direction)
     ended = carried_out(begun, whole)
@@ -124,9 +122,9 @@ def test_a_server_that_can_not_go_keeps_its_record(stopped: Deployment) -> None:
     odd = deployments.with_node(odd, deployments.node_uuid(6), resource_class=None)
     plan = planned(odd)
     assert {move.server.uuid: (move.target, move.outcome) for move in plan.moves} == {
-        second: (None, Outcome.WAITS),
-        fourth: (None, Outcome.REFUSED),
-        sixth: (None, Outcome.REFUSED),
+        second: (None, Effect.WAITS),
+        fourth: (None, Effect.REFUSED),
+        sixth: (None, Effect.REFUSED),
     }
     assert [move.reason.split()[:2] for move in plan.moves] == [
         ["it", "is"],
@@ -139,7 +137,7 @@ def test_a_server_that_can_not_go_keeps_its_record(stopped: Deployment) -> None:
     moved = deployments.with_node(stopped, deployments.node_uuid(4), instance_uuid=None)
     moved = deployments.with_node(moved, deployments.node_uuid(3), instance_uuid=fourth)
     (refused,) = [move for move in planned(moved).moves if move.target is None]
-    assert (refused.server.uuid, refused.outcome) == (fourth, Outcome.REFUSED)
+    assert (refused.server.uuid, refused.outcome) == (fourth, Effect.REFUSED)
     # On the way back: a node whose record another host has.
     entered = carried_out(stopped, planned(stopped))
     node = deployments.node_uuid(4)
@@ -157,6 +155,8 @@ def test_a_service_that_is_not_stopped_blocks_it(stopped: Deployment) -> None:
     running = conversion.plan(stopped, "b", ENTER, Watched())
     assert running.blocked == "stop nova-compute on b, and force it down"
     fresh = Watched({"a": dataclasses.replace(stopped.service_of["a"], reports=7)})
-    assert "a has reported by now" in conversion.plan(stopped, "a", ENTER, fresh).blocked
-    with pytest.raises(exceptions.InvalidConfiguration, match="no nova-compute has this name"):
+    assert "a has reported again" in conversion.plan(stopped, "a", ENTER, fresh).blocked
+    with pytest.raises(
+        exceptions.InvalidConfiguration, match="there is no nova-compute of this name"
+    ):
         conversion.plan(stopped, "c", ENTER, Watched())

@@ -46,7 +46,7 @@ def watched(
     return found, now[0]
 
 
-def test_it_is_watched_for_twice_its_own_interval_or_that_of_its_file() -> None:
+def test_it_is_watched_for_twice_its_interval_or_its_files() -> None:
     for service, interval, seconds in (
         (QUIET, 10.0, 120.0),
         (QUIET, 90.0, 180.0),
@@ -78,13 +78,13 @@ def test_what_shows_that_it_runs(answers: bool | None, then: dict[str, object], 
 def test_one_that_never_reports_runs_unless_it_could_be_asked() -> None:
     silent = changed(QUIET, last_seen=None, reports=0)
     found, _ = watched(silent, answers=None)
-    assert "nobody can tell" in str(found.why_running("a", silent))
+    assert "may be running" in str(found.why_running("a", silent))
     found, _ = watched(QUIET, answers=None)
     assert (found.why_running("a", QUIET), found.unasked) == (None, ["a"])
 
 
 def test_one_that_was_deleted_is_asked_too() -> None:
-    for answers, why in ((True, "answers over RPC"), (None, "nobody can tell"), (False, None)):
+    for answers, why in ((True, "answers over RPC"), (None, "may be running"), (False, None)):
         found = stopped.watch(dict, lambda host, one=answers: one, ["a"], {})
         seen = found.why_running("a", None)
         assert seen is None if why is None else why in str(seen)
@@ -93,6 +93,6 @@ def test_one_that_was_deleted_is_asked_too() -> None:
 
 def test_one_that_reports_after_the_watch_runs_again() -> None:
     found, _ = watched(QUIET)
-    assert "has reported by now" in str(found.why_running("a", changed(QUIET, reports=101)))
+    assert "has reported again" in str(found.why_running("a", changed(QUIET, reports=101)))
     assert "force it down" in str(found.why_running("a", changed(QUIET, forced_down=False)))
-    assert "has reported by now" in str(Watched().why_running("a", QUIET))
+    assert "has reported again" in str(Watched().why_running("a", QUIET))

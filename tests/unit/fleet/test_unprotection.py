@@ -14,7 +14,7 @@ from ironic_virt.baremetal.http.retry import RetryPolicy
 from ironic_virt.driver import resources
 from ironic_virt.driver.claim import KEY_PREFIX
 from ironic_virt.fleet.deployment import Deployment, Server
-from ironic_virt.fleet.plans.apply import Outcome
+from ironic_virt.fleet.plans.apply import Effect
 from ironic_virt.fleet.unprotection import unprotect_nodes
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.in_process import InProcessChannel
@@ -60,34 +60,30 @@ def deployed(client: IronicClient, *nodes: str) -> Deployment:
     return Deployment(read_at=None, nodes=read, servers=servers)  # type: ignore[arg-type]
 
 
-def outcomes(reports: Iterator[Any]) -> dict[str, Outcome]:
+def outcomes(reports: Iterator[Any]) -> dict[str, Effect]:
     return {one.change.uuid: one.outcome for one in reports}
 
 
-def test_only_what_this_package_protects_is_taken_off(
-    fake: FakeIronic, client: IronicClient
-) -> None:
+def test_only_what_this_package_protects_is_taken_off(fake, client) -> None:
     ours, theirs = protected(fake, 1), protected(fake, 2, protected_reason="the payroll")
     free = protected(fake, 3, protected=False, protected_reason=None)
     deployment = deployed(client, ours, theirs, free)
     fake.requests.clear()
     dry = unprotect_nodes(deployment, [HOST], client, dry_run=True)
-    assert outcomes(dry) == {ours: Outcome.WOULD, theirs: Outcome.REFUSED}
+    assert outcomes(dry) == {ours: Effect.WOULD, theirs: Effect.REFUSED}
     assert {entry.method for entry in fake.requests} == {"GET"}
     assert outcomes(unprotect_nodes(deployment, ["compute-b"], client, dry_run=False)) == {}
     fake.requests.clear()
     done = unprotect_nodes(deployment, [HOST], client, dry_run=False)
-    assert outcomes(done) == {ours: Outcome.DONE, theirs: Outcome.REFUSED}
+    assert outcomes(done) == {ours: Effect.DONE, theirs: Effect.REFUSED}
     (patch,) = fake.requests.mutating()
     assert patch.path.endswith(ours)
     assert (fake.node(ours)["protected"], fake.node(theirs)["protected"]) == (False, True)
     again = unprotect_nodes(deployment, [HOST], client, dry_run=False)
-    assert outcomes(again)[ours] is Outcome.ALREADY
+    assert outcomes(again)[ours] is Effect.ALREADY
 
 
-def test_a_node_that_is_another_server_s_by_now_is_left_protected(
-    fake: FakeIronic, client: IronicClient
-) -> None:
+def test_a_node_that_is_now_another_servers_stays_protected(fake, client) -> None:
     node = protected(fake, 1)
     handle = fake.handle
 
@@ -99,6 +95,6 @@ def test_a_node_that_is_another_server_s_by_now_is_left_protected(
     deployment = deployed(client, node)
     fake.handle = given_away  # type: ignore[method-assign]
     (report,) = unprotect_nodes(deployment, [HOST], client, dry_run=False)
-    assert report.outcome is Outcome.FAILED
+    assert report.outcome is Effect.FAILED
     assert report.reason
     assert fake.node(node)["protected"]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""JSON that is nearly what was promised, and bytes that are no JSON at all.
+"""JSON that is nearly what was promised, and bytes that are not JSON at all.
 
 Most of it is made from a whole document, by a few changes in it: what is random from the
 beginning seldom comes past a decoder's first field.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Whatever Ironic answers, the client raises errors of ours only, and offers no node unread."""
+"""After any answer of Ironic, the client raises only our errors, and offers no unread node."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ Ask = Callable[[IronicClient], Any]
 
 def links(client: IronicClient) -> Any:
     """The network data of a node's ports."""
-    found = network_data.links(client.ports.listed(NODE), client.ports.groups(NODE))
+    found = network_data.links_by_vif(client.ports.listed(NODE), client.ports.groups(NODE))
     return network_data.with_links({"links": [{"id": "a", "vif_id": INSTANCE}]}, found)
 
 
@@ -85,7 +85,7 @@ ASKED: Mapping[str, tuple[Ask, list[Any]]] = {
     "sweep": (lambda client: client.lists.sweep(ALL), [NODES]),
     "in detail": (lambda client: client.lists.last_updated_in_detail(ALL, 9), [LISTED]),
     "updated": (lambda client: client.lists.updated_at(NODE), [LISTED["nodes"][0]]),
-    "newest": (lambda client: client.lists.newest_update(ALL), [LISTED]),
+    "newest": (lambda client: client.lists.first_update(ALL, "desc"), [LISTED]),
     "shards": (lambda client: client.lists.shards(), [{"shards": [{"name": "a"}]}]),
     "patch": (patched, [scripted.whole_json()]),
     "validate": (
@@ -126,7 +126,7 @@ FAULT = {"error_message": '{"faultcode": "Client", "faultstring": "no"}'}
 
 
 class Replaying(scripted.ScriptedChannel):
-    """Gives the same last answer for ever, as a server does that is broken."""
+    """Gives the same last answer forever, as a server does that is broken."""
 
     def send(self, *args: Any, **kwargs: Any) -> Answer:
         if len(self.script) == 1:
@@ -189,7 +189,7 @@ for name in ("console_enabled", "protected", "disable_power_off"):
 
 
 @pytest.mark.parametrize("name", sorted(FREE))
-def test_a_node_with_a_field_that_is_wrong_is_not_free_and_costs_no_other_node(name: str) -> None:
+def test_a_node_with_a_wrong_field_is_not_free_nor_harms_others(name: str) -> None:
     for example in malformed.examples(name, share=len(FREE) // 4):
         with example:
             wrong = scripted.whole_json() | {name: example.but(FREE[name])}

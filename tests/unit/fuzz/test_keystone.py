@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Whatever Keystone and a discovery answer, a request raises errors of ours only."""
+"""After any answer of Keystone and of the discovery, a request raises only our errors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KEYSTONE = {
 def test_no_answer_before_the_first_raises_what_is_not_ours(wrong: str, tmp_path: Path) -> None:
     path = tmp_path / "ironic-virt.conf"
     path.write_text(f"[ironic]\n{usual.PASSWORD}\n")
-    # Each takes a whole discovery, of which little is ours.
+    # Each takes a whole discovery, mostly keystoneauth1's code.
     for example in malformed.examples(wrong, share=20):
         with example, requests_mock.Mocker() as http:
             ask(http, example, wrong, conf.load([str(path)]))

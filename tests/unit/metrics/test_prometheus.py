@@ -99,7 +99,7 @@ def test_a_build_that_fails_is_counted_by_how(fake, metrics, make) -> None:
     assert value(metrics, "build_step_seconds_count", step="reserving", result="failed") == 1
 
 
-def test_nodes_are_counted_by_state_and_class_without_asking_anybody(fake, metrics, make) -> None:
+def test_nodes_are_counted_by_state_and_class_without_requests(fake, metrics, make) -> None:
     stage = make(conductor_group="rack1")
     assert value(metrics, "inventory_stale") == 1
     assert value(metrics, "inventory_age_seconds") is None
@@ -205,9 +205,7 @@ def test_how_a_wait_ended(error: Exception, result: str) -> None:
 
 
 @pytest.mark.parametrize(("holds", "age"), [(True, 0.5), (False, None)])
-def test_the_active_process_and_its_standby_are_told_apart(
-    metrics: PrometheusMetrics, make: Callable[..., Stage], holds: bool, age: float | None
-) -> None:
+def test_the_active_process_and_its_standby_are_told_apart(metrics, make, holds, age) -> None:
     stage = make()
     assert value(metrics, "active") is None
     lease: Any = SimpleNamespace(holds=holds, age=lambda: age, foreign_reports=2)

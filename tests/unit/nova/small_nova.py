@@ -274,13 +274,13 @@ class Compute:
         disabled = self.nodes.period.disabled
         return settled.Inputs(self.cloud.offers[name], disabled, self.failed[name])
 
-    def _outcome(self, name: str) -> settled.Outcome | None:
+    def _outcome(self, name: str) -> settled.CachedNode | None:
         if name not in self.held:
             return None
         saved, cached = self.saved.get(name), self.cache.get(name)
         if cached is None:
-            return settled.Outcome(name, None, False, saved)
-        return settled.Outcome(name, cached.generation, DISABLED in cached.traits, saved)
+            return settled.CachedNode(name, None, False, saved)
+        return settled.CachedNode(name, cached.generation, DISABLED in cached.traits, saved)
 
     def _read(self) -> settled.Period:
         assert self.nodes is not None

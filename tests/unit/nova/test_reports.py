@@ -43,7 +43,7 @@ def test_nothing_is_kept_of_a_node_whose_news_are_not_known() -> None:
     assert driver.made == ["a", "a"]
 
 
-def test_what_becomes_known_while_an_answer_is_made_is_news_the_next_time() -> None:
+def test_a_change_while_an_answer_is_made_is_news_the_next_time() -> None:
     driver = Driver(a=[1])
     make = driver.make
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -13,8 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from ironic_virt.nova.settled import (
+    CachedNode,
     Inputs,
-    Outcome,
     Period,
     Reason,
     Server,
@@ -324,7 +325,7 @@ def happen(events: Events, rng: random.Random) -> None:
     rng.choice(kinds)()
 
 
-def test_a_year_without_any_largest_age_is_like_one_of_whole_passes() -> None:
+def test_a_year_without_a_largest_age_is_like_whole_passes() -> None:
     """An hour a period, an event in every fourth one; servers' rows are archived each month."""
     worlds = []
     for max_age in (INFINITE, None):
@@ -353,7 +354,7 @@ def test_a_year_without_any_largest_age_is_like_one_of_whole_passes() -> None:
 
 SAVED = object()
 INPUTS = Inputs("offered", False, 0)
-OUTCOME = Outcome("n1", 7, False, SAVED)
+OUTCOME = CachedNode("n1", 7, False, SAVED)
 QUIET = Period({"n1": 7}, False, frozenset({"s1"}), frozenset())
 
 
@@ -375,6 +376,7 @@ def settled_node(clock: Clock, jitter: float = 0.0) -> SettledNodes:
 
 def test_a_node_in_which_nothing_has_changed_is_passed_over() -> None:
     nodes = settled_node(Clock())
+    assert nodes.is_current("n1", OUTCOME)
     assert nodes.reason("n1", INPUTS, OUTCOME) is None
     # Placement is away: it is left alone.
     nodes.begin(Period(None, False, frozenset({"s1"}), frozenset()))
@@ -394,9 +396,7 @@ def test_a_node_in_which_nothing_has_changed_is_passed_over() -> None:
         (INPUTS, OUTCOME._replace(saved=object()), Reason.RECORD),
     ],
 )
-def test_what_a_pass_depends_on(
-    inputs: Inputs | None, outcome: Outcome | None, reason: Reason
-) -> None:
+def test_what_a_pass_depends_on(inputs, outcome, reason) -> None:
     nodes = settled_node(Clock())
     assert nodes.reason("n1", inputs, outcome) is reason
     # It is not settled again before it had a clean pass.
@@ -425,9 +425,7 @@ def test_a_write_of_nova_may_hide_an_edit() -> None:
 @pytest.mark.parametrize(
     ("touched", "reason"), [(frozenset({"n1"}), Reason.SERVERS), (None, Reason.UNKNOWN)]
 )
-def test_a_touched_node_is_not_settled_even_if_it_is_asked_for_later(
-    touched: frozenset[str] | None, reason: Reason
-) -> None:
+def test_a_touched_node_is_not_settled_even_if_asked_for_later(touched, reason) -> None:
     nodes = settled_node(Clock())
     touched_period = Period({"n1": 7}, False, frozenset({"s1"}), touched)
     nodes.begin(touched_period)
@@ -439,7 +437,7 @@ def test_a_touched_node_is_not_settled_even_if_it_is_asked_for_later(
     assert nodes.reason("n1", INPUTS, OUTCOME) is Reason.UNSETTLED
 
 
-def test_a_node_that_was_not_asked_for_in_a_period_is_not_settled() -> None:
+def test_a_node_not_asked_for_in_a_period_is_not_settled() -> None:
     nodes = settled_node(Clock())
     nodes.begin(QUIET)
     assert nodes.reason("n1", INPUTS, OUTCOME) is Reason.UNSETTLED
@@ -461,6 +459,17 @@ def test_a_service_that_starts_passes_all_nodes() -> None:
     assert settled_node(Clock()).reason("n1", INPUTS, OUTCOME, starts=True) is Reason.START
 
 
+def test_nothing_is_known_before_the_first_period() -> None:
+    assert SettledNodes(3600).reason("n1", INPUTS, OUTCOME) is Reason.UNKNOWN
+
+
+def test_a_pass_names_the_consumers_that_it_has_seen() -> None:
+    nodes = settled_node(Clock())
+    assert nodes.with_consumer("s1") == ["n1"]
+    assert nodes.with_consumer("s2") == []
+    assert nodes.passes().keys() == {"n1"}
+
+
 @pytest.mark.parametrize(
     ("generation", "listed", "writes", "clean"),
     [
@@ -473,15 +482,13 @@ def test_a_service_that_starts_passes_all_nodes() -> None:
         (7, None, 0, False),
     ],
 )
-def test_a_pass_is_clean_if_nobody_else_has_written(
-    generation: int | None, listed: dict[str, int] | None, writes: int, clean: bool
-) -> None:
+def test_a_pass_is_clean_if_nobody_else_has_written(generation, listed, writes, clean) -> None:
     period = Period(listed, False, frozenset({"s1"}), frozenset())
     outcome = OUTCOME._replace(generation=generation)
     assert is_clean(outcome, period, writes, frozenset()) is clean
 
 
-def test_a_pass_is_clean_if_it_knows_all_consumers_and_shows_the_service_as_it_is() -> None:
+def test_a_clean_pass_knows_all_consumers_and_the_service() -> None:
     assert is_clean(OUTCOME, QUIET, 0, frozenset({"s1"}))
     assert not is_clean(OUTCOME, QUIET, 0, frozenset({"s1", "s2"}))
     assert not is_clean(OUTCOME._replace(disabled=True), QUIET, 0, frozenset())
@@ -513,13 +520,33 @@ def test_servers_that_come_go_and_change_touch_their_nodes() -> None:
     assert look.touched("s1 s3", Server("s1", "n1", 1)) == {"n1"}
     assert look.touched("s1 s3", Server("s1", "n1", 1)) == frozenset()
     assert look.touched("s1 s3", Server("s1", "n1", 2)) == {"n1"}
-    # Its record is no node's any more; the look before last has seen where it was.
+    # Its record names no node any more; the look before last has seen where it was.
     look.records = {"s3": ""}
     assert look.touched("s1") == {"n3"}
     # The record is gone, but a pass has seen its allocation; then nothing is known.
     look.held = {"s1": ["n1"]}
     assert look.touched("") == {"n1"}
     assert look.touched("s4") is None
+
+
+def test_a_server_written_before_the_first_look_is_unknown() -> None:
+    look = Look()
+    assert look.touched("s1", Server("s1", "n1", 1)) is None
+    assert look.touched("s1", Server("s1", "n1", 1)) == frozenset()
+    # It has no node.
+    assert look.touched("s1", Server("s1", "", 2)) == frozenset()
+
+
+def test_looks_go_on_from_what_another_process_has_seen() -> None:
+    look = Look()
+    look.servers.restore(frozenset({"s1", "s2"}), {"s1": "n1"})
+
+    def fail(uuids: object) -> Any:
+        raise AssertionError(f"only servers that came or went are looked for, not {uuids}")
+
+    assert look.servers.touched(frozenset({"s1", "s2"}), [], fail, fail) == frozenset()
+    assert look.touched("s2") == {"n1"}
+    assert look.touched("") is None
 
 
 def test_a_look_that_fails_is_made_up_for() -> None:

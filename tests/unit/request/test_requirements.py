@@ -51,9 +51,7 @@ from ironic_virt.request import requirements
         ("x", "=~ x", False),
     ],
 )
-def test_a_value_fulfils_a_requirement_or_not(
-    value: str, requirement: str, expected: bool
-) -> None:
+def test_a_value_fulfils_a_requirement_or_not(value, requirement, expected) -> None:
     assert requirements.matches(value, requirement) is expected
 
 

@@ -11,14 +11,8 @@ import pytest
 
 from ironic_virt import exceptions
 from ironic_virt.request.spec import RequestSpec
-from ironic_virt.scheduler.candidates import CandidateQuery
-from ironic_virt.scheduler.filters import BaseHostFilter
-from ironic_virt.scheduler.filters.at_least import CoreFilter, DiskFilter, RamFilter
-from ironic_virt.scheduler.filters.compute_capabilities import ComputeCapabilitiesFilter
-from ironic_virt.scheduler.filters.exact import ExactCoreFilter, ExactDiskFilter, ExactRamFilter
-from ironic_virt.scheduler.filters.num_instances import NumInstancesFilter
-from ironic_virt.scheduler.filters.resource_class import ResourceClassFilter
-from ironic_virt.scheduler.filters.traits import TraitsFilter
+from ironic_virt.scheduler import filters
+from ironic_virt.scheduler.host_manager import IronicHostManager
 from ironic_virt.scheduler.host_state import HostState
 from ironic_virt.virt import Flavor, ImageMeta
 from tests.unit.scheduler.records import Record, options
@@ -31,90 +25,87 @@ def spec_of(extra_specs: dict[str, str] | None = None, **flavor: Any) -> Request
     return RequestSpec.from_flavor(Flavor("small", extra_specs=extra_specs or {}, **flavor))
 
 
+def passes(row: filters.Filter, spec: RequestSpec, record: Record | None = None) -> bool:
+    return row.why_not(HostState(record or Record()), spec) is None
+
+
 # -- sizes ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("kind", "sizes", "passes"),
+    ("kind", "sizes", "fits"),
     [
         *(
-            (ExactRamFilter, {"memory_mb": asked}, asked == 16384)
+            (filters.exact_ram, {"memory_mb": asked}, asked == 16384)
             for asked in (16384, 16383, 16385)
         ),
-        *((ExactCoreFilter, {"vcpus": asked}, asked == 8) for asked in (8, 7, 9)),
-        *((ExactDiskFilter, {"root_gb": asked}, asked == 480) for asked in (480, 479, 481)),
-        (ExactDiskFilter, {"root_gb": 400, "ephemeral_gb": 80}, True),
-        (ExactDiskFilter, {"root_gb": 400, "ephemeral_gb": 79, "swap": 1024}, True),
-        (ExactDiskFilter, {"root_gb": 480, "swap": 1}, False),
-        *((RamFilter, {"memory_mb": size}, True) for size in (16384, 1)),
-        (RamFilter, {"memory_mb": 16385}, False),
-        *((CoreFilter, {"vcpus": size}, True) for size in (8, 0)),
-        (CoreFilter, {"vcpus": 9}, False),
-        (DiskFilter, {"root_gb": 480}, True),
-        (DiskFilter, {"root_gb": 1, "ephemeral_gb": 1, "swap": 1}, True),
-        (DiskFilter, {"root_gb": 480, "swap": 1}, False),
+        *((filters.exact_core, {"vcpus": asked}, asked == 8) for asked in (8, 7, 9)),
+        *((filters.exact_disk, {"root_gb": asked}, asked == 480) for asked in (480, 479, 481)),
+        (filters.exact_disk, {"root_gb": 400, "ephemeral_gb": 80}, True),
+        (filters.exact_disk, {"root_gb": 400, "ephemeral_gb": 79, "swap": 1024}, True),
+        (filters.exact_disk, {"root_gb": 480, "swap": 1}, False),
+        *((filters.ram, {"memory_mb": size}, True) for size in (16384, 1)),
+        (filters.ram, {"memory_mb": 16385}, False),
+        *((filters.core, {"vcpus": size}, True) for size in (8, 0)),
+        (filters.core, {"vcpus": 9}, False),
+        (filters.disk, {"root_gb": 480}, True),
+        (filters.disk, {"root_gb": 1, "ephemeral_gb": 1, "swap": 1}, True),
+        (filters.disk, {"root_gb": 480, "swap": 1}, False),
     ],
 )
-def test_a_size_is_what_is_free_or_at_least_that(
-    kind: type[BaseHostFilter], sizes: dict[str, int], passes: bool
-) -> None:
-    assert kind(CONF).host_passes(HostState(Record()), spec_of(**sizes)) is passes
+def test_a_size_is_what_is_free_or_at_least_that(kind, sizes, fits) -> None:
+    assert passes(kind(CONF), spec_of(**sizes)) is fits
 
 
 @pytest.mark.parametrize(
     ("kind", "size", "resource", "has"),
     [
-        (ExactRamFilter, "memory_mb", "MEMORY_MB", 16384),
-        (ExactCoreFilter, "vcpus", "VCPU", 8),
-        (ExactDiskFilter, "root_gb", "DISK_GB", 480),
+        (filters.exact_ram, "memory_mb", "MEMORY_MB", 16384),
+        (filters.exact_core, "vcpus", "VCPU", 8),
+        (filters.exact_disk, "root_gb", "DISK_GB", 480),
     ],
 )
-def test_an_exact_size_of_0_is_not_asked_for_and_an_amount_replaces_the_flavor_s(
-    kind: type[ExactRamFilter], size: str, resource: str, has: int
-) -> None:
-    filter_ = kind(CONF)
+def test_an_exact_size_of_0_is_ignored_and_an_amount_counts(kind, size, resource, has) -> None:
+    row = kind(CONF)
     for record in (Record(), Record(memory_mb=0, vcpus=0, local_gb=0)):
         for spec in (spec_of(), spec_of({f"resources:{resource}": "0"}, **{size: 7})):
-            assert filter_.host_passes(HostState(record), spec)
-            assert filter_.narrow(CandidateQuery(), spec) == CandidateQuery()
-            assert filter_.wish(spec).startswith("any ")
-    for amount, passes in ((has, True), (has - 1, False)):
+            assert passes(row, spec, record)
+            assert row.wish(spec).startswith("any ")
+    for amount, fits in ((has, True), (has - 1, False)):
         spec = spec_of({f"resources:{resource}": str(amount)}, **{size: 7})
-        assert filter_.host_passes(HostState(Record()), spec) is passes
-        assert filter_.narrow(CandidateQuery(), spec).matches(Record()) is passes
+        assert passes(row, spec) is fits
 
 
-def test_a_host_that_names_no_cores_is_rejected_with_one_warning(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    state = HostState(Record(vcpus=0))
-    filter_ = ExactCoreFilter(CONF)
+def test_a_host_that_names_no_cores_is_rejected_with_one_warning(caplog) -> None:
+    row = filters.exact_core(CONF)
     with caplog.at_level(logging.WARNING):
-        assert not filter_.host_passes(state, spec_of(vcpus=8))
-        assert not filter_.host_passes(state, spec_of(vcpus=8))
+        assert not passes(row, spec_of(vcpus=8), Record(vcpus=0))
+        assert not passes(row, spec_of(vcpus=8), Record(vcpus=0))
     (warning,) = caplog.messages
     assert "node-1" in warning
     assert "properties/cpus" in warning
 
 
-@pytest.mark.parametrize("kind", [ExactRamFilter, ExactCoreFilter, ExactDiskFilter, RamFilter])
-def test_a_rebuild_is_not_asked_for_sizes(kind: type[ExactRamFilter]) -> None:
-    taken = HostState(Record(in_use=True))
-    spec = RequestSpec.from_flavor(Flavor("small", memory_mb=1), is_rebuild=True)
-    assert kind(CONF).host_passes(taken, spec)
+@pytest.mark.parametrize("exact", [False, True])
+def test_a_rebuild_is_asked_for_traits_alone(exact: bool) -> None:
+    manager = IronicHostManager(options(use_baremetal_filters=exact))
+    taken = [HostState(Record(in_use=True, traits=frozenset({"C"})))]
+    for traits, expected in ((["C"], taken), (["D"], [])):
+        image = ImageMeta("http://images/x", properties={"traits_required": traits})
+        flavor = Flavor("small", memory_mb=1, extra_specs={"resources:CUSTOM_IRON": "1"})
+        spec = RequestSpec.from_flavor(flavor, image=image, is_rebuild=True)
+        assert manager.get_filtered_hosts(taken, spec) == expected
 
 
 @pytest.mark.parametrize(
     ("kind", "name", "least"),
-    [(RamFilter, "MEMORY_MB", 16384), (CoreFilter, "VCPU", 8), (DiskFilter, "DISK_GB", 480)],
+    [(filters.ram, "MEMORY_MB", 16384), (filters.core, "VCPU", 8), (filters.disk, "DISK_GB", 480)],
 )
-def test_an_amount_in_the_extra_specs_replaces_the_flavor_s_size(
-    kind: type[RamFilter], name: str, least: int
-) -> None:
+def test_an_amount_in_the_extra_specs_replaces_the_flavor_s_size(kind, name, least) -> None:
     huge = {"memory_mb": 10**9, "vcpus": 10**6, "root_gb": 10**6}
-    for amount, passes in ((0, True), (least, True), (least + 1, False)):
+    for amount, fits in ((0, True), (least, True), (least + 1, False)):
         spec = spec_of({f"resources:{name}": str(amount)}, **huge)
-        assert kind(CONF).host_passes(HostState(Record()), spec) is passes
+        assert passes(kind(CONF), spec) is fits
 
 
 # -- resource class ---------------------------------------------------------------
@@ -134,17 +125,15 @@ def test_an_amount_in_the_extra_specs_replaces_the_flavor_s_size(
         ("gold", {"GOLD": 1, "FPGA": 1}, "its resource class is gold, not CUSTOM_FPGA"),
     ],
 )
-def test_a_node_has_one_of_its_resource_class(
-    resource_class: str | None, amounts: dict[str, int], why: str | None
-) -> None:
+def test_a_node_has_one_of_its_resource_class(resource_class, amounts, why) -> None:
     state = HostState(Record(resource_class=resource_class))
     wanted = {f"resources:CUSTOM_{name}": str(amount) for name, amount in amounts.items()}
-    assert ResourceClassFilter(CONF).why_not(state, spec_of(wanted)) == why
+    assert filters.resource_class(CONF).why_not(state, spec_of(wanted)) == why
 
 
 def test_groups_and_sizes_are_no_resource_class() -> None:
     for specs in ({"resources1:CUSTOM_GOLD": "1"}, {"resources:VCPU": "0", **GOLD}):
-        assert ResourceClassFilter(CONF).why_not(HostState(Record()), spec_of(specs)) is None
+        assert filters.resource_class(CONF).why_not(HostState(Record()), spec_of(specs)) is None
 
 
 @pytest.mark.parametrize(
@@ -154,7 +143,7 @@ def test_groups_and_sizes_are_no_resource_class() -> None:
         ("trait:CUSTOM_GPU", "perhaps"),
     ],
 )
-def test_an_extra_spec_that_cannot_be_read_is_an_error_that_names_it(key: str, value: str) -> None:
+def test_an_unreadable_extra_spec_is_an_error_that_names_it(key: str, value: str) -> None:
     with pytest.raises(exceptions.InvalidExtraSpec, match=f"small: the value of {key}"):
         spec_of({key: value})
 
@@ -174,24 +163,18 @@ def test_an_extra_spec_that_cannot_be_read_is_an_error_that_names_it(key: str, v
         ("A", {"trait_GROUP:C": "required"}, "it lacks C"),
     ],
 )
-def test_traits_are_required_or_forbidden(
-    traits: str, extra_specs: dict[str, str], why: str | None
-) -> None:
+def test_traits_are_required_or_forbidden(traits, extra_specs, why) -> None:
     state = HostState(Record(traits=frozenset(traits.split())))
-    found = TraitsFilter(CONF).why_not(state, spec_of(extra_specs))
+    found = filters.traits(CONF).why_not(state, spec_of(extra_specs))
     assert found == why if why is None else why in (found or "")
 
 
 @pytest.mark.parametrize("properties", [{"traits_required": ["C"]}, {"trait:C": "required"}])
-def test_an_image_requires_traits_also_of_the_node_that_is_rebuilt(
-    properties: dict[str, Any],
-) -> None:
+def test_an_image_requires_traits(properties: dict[str, Any]) -> None:
     image = ImageMeta("http://images/x", properties=properties)
-    for is_rebuild in (False, True):
-        spec = RequestSpec.from_flavor(Flavor("small"), image=image, is_rebuild=is_rebuild)
-        assert not TraitsFilter(CONF).host_passes(HostState(Record()), spec)
-        with_it = HostState(Record(traits=frozenset({"C"})))
-        assert TraitsFilter(CONF).host_passes(with_it, spec)
+    spec = RequestSpec.from_flavor(Flavor("small"), image=image)
+    assert not passes(filters.traits(CONF), spec)
+    assert passes(filters.traits(CONF), spec, Record(traits=frozenset({"C"})))
 
 
 # -- capabilities -----------------------------------------------------------------
@@ -241,19 +224,16 @@ STATS = {
 )
 def test_capabilities_fulfil_extra_specs(extra_specs: dict[str, str], why: str | None) -> None:
     state = HostState(Record(stats=STATS))
-    assert ComputeCapabilitiesFilter(CONF).why_not(state, spec_of(extra_specs)) == why
+    assert filters.compute_capabilities(CONF).why_not(state, spec_of(extra_specs)) == why
 
 
 # -- instances of a compute service -----------------------------------------------
 
 
-@pytest.mark.parametrize(("instances", "passes"), [(0, True), (2, True), (3, False), (4, False)])
-def test_a_compute_service_gets_no_more_than_it_may_have(instances: int, passes: bool) -> None:
-    state = HostState(Record())
-    state.num_instances = instances
-    filter_ = NumInstancesFilter(options(max_instances_per_host=3))
-    assert filter_.host_passes(state, spec_of()) is passes
-    if not passes:
-        assert filter_.why_not(state, spec_of()) == (
-            f"compute-1 has {instances} servers, 3 are allowed"
-        )
+@pytest.mark.parametrize(
+    ("instances", "reason"),
+    [(0, None), (2, None), (3, "compute-1 has 3 servers, 3 are allowed")],
+)
+def test_a_compute_service_gets_no_more_than_it_may_have(instances, reason) -> None:
+    row = filters.num_instances(options(max_instances_per_host=3))
+    assert row.why_not(HostState(Record(), instances), spec_of()) == reason

@@ -12,7 +12,6 @@ import pytest
 
 from ironic_virt import exceptions
 from ironic_virt.request.spec import RequestSpec
-from ironic_virt.scheduler.candidates import CandidateQuery, RecordList
 from ironic_virt.scheduler.filter_scheduler import FilterScheduler
 from tests.unit.scheduler.records import Record, options, scheduler
 
@@ -37,45 +36,43 @@ def pool(host: str, free: int = 3, used: int = 0) -> PoolRecord:
 
 
 def refuse(
-    picker: FilterScheduler, source: RecordList, count: int = 1, **wants: Any
+    picker: FilterScheduler, records: list[Record], count: int = 1, **wants: Any
 ) -> exceptions.NoValidHost:
-    """How it is told that a source has not what is wanted."""
+    """The error when no record has what the request needs."""
     with pytest.raises(exceptions.NoValidHost) as refused:
-        picker.select(dataclasses.replace(SPEC, **wants), source, count)
+        picker.select(dataclasses.replace(SPEC, **wants), records, count)
     return refused.value
 
 
 def test_each_instance_takes_one_place_until_there_is_none() -> None:
-    source = RecordList([pool("a", 2), pool("b", 1)])
-    picked = scheduler(*EXACT).select(SPEC, source, 3)
+    records = [pool("a", 2), pool("b", 1)]
+    picked = scheduler(*EXACT).select(SPEC, records, 3)
     assert Counter(host.nodename for host in picked) == {"gold~a": 2, "gold~b": 1}
-    refused = refuse(scheduler(*EXACT), source, count=4)
+    refused = refuse(scheduler(*EXACT), records, count=4)
     assert (refused.found, refused.free) == (3, 3)
 
 
-def test_a_full_pool_is_no_candidate_nor_is_one_of_nodes_of_another_size() -> None:
-    full = RecordList([pool("a", 0, used=3)])
-    assert full.count(CandidateQuery()) == 0
+def test_a_full_pool_or_one_of_another_size_is_no_candidate() -> None:
+    full = [pool("a", 0, used=3)]
     refuse(scheduler(*EXACT), full)
-    source = RecordList([pool("a")])
-    assert scheduler(*EXACT).select(SPEC, source)[0].nodename == "gold~a"
+    records = [pool("a")]
+    assert scheduler(*EXACT).select(SPEC, records)[0].nodename == "gold~a"
     for wrong in ({"memory_mb": 8192}, {"vcpus": 4}, {"root_gb": 479}):
-        refuse(scheduler(*EXACT), source, **wrong)
+        refuse(scheduler(*EXACT), records, **wrong)
 
 
 def test_the_service_with_the_fewest_instances_is_picked() -> None:
-    source = RecordList([pool("a", used=5), pool("b", used=1), pool("c", used=4)])
-    assert source.instances_by_host() == {"a": 5, "b": 1, "c": 4}
-    picked = scheduler(enabled_weighers=["InstanceCountWeigher"]).select(SPEC, source, 2)
+    records = [pool("a", used=5), pool("b", used=1), pool("c", used=4)]
+    picked = scheduler(enabled_weighers=["InstanceCountWeigher"]).select(SPEC, records, 2)
     assert [host.host for host in picked] == ["b", "b"]
 
 
 def test_no_service_gets_more_instances_than_allowed() -> None:
-    source = RecordList([pool("a", used=2), pool("b", used=1)])
+    records = [pool("a", used=2), pool("b", used=1)]
     limited = scheduler("NumInstancesFilter", max_instances_per_host=3)
-    picked = limited.select(SPEC, source, 3)
+    picked = limited.select(SPEC, records, 3)
     assert Counter(host.host for host in picked) == {"a": 1, "b": 2}
-    assert str(refuse(limited, source, count=4)) == (
+    assert str(refuse(limited, records, count=4)) == (
         "No valid host: 6 of 9 nodes free; "
         "NumInstancesFilter (fewer than 3 servers on the compute service) left 3; "
         "a node was found for 3 of 4 servers"
@@ -83,7 +80,7 @@ def test_no_service_gets_more_instances_than_allowed() -> None:
 
 
 def test_what_is_left_by_each_filter_counts_nodes() -> None:
-    source = RecordList([pool("a", 3), pool("b", 2), Record("silver", resource_class="silver")])
-    refused = refuse(scheduler("ResourceClassFilter", "ExactRamFilter"), source, memory_mb=1)
+    records = [pool("a", 3), pool("b", 2), Record("silver", resource_class="silver")]
+    refused = refuse(scheduler("ResourceClassFilter", "ExactRamFilter"), records, memory_mb=1)
     assert refused.free == 6
     assert [number for _, _, number in refused.left] == [5, 0]

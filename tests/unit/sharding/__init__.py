@@ -1,3 +1,3 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Tests of which nodes are whose."""
+"""Tests: which host owns which nodes."""

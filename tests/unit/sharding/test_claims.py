@@ -7,15 +7,15 @@ from ironic_virt.sharding import claims
 
 def test_by_the_records_a_node_of_another_host_is_left() -> None:
     owners = {"n1": "Me", "n2": "other"}
-    claim = claims.by_records(["n1", "n2", "n3"], "me", owners)
+    claim = claims.claim_by_records(["n1", "n2", "n3"], "me", owners)
     assert claim.nodes == {"n1", "n3"}
-    assert claim.left == {"n2": "other"}
+    assert claim.foreign == {"n2": "other"}
 
 
-def test_a_node_outside_is_claimed_as_long_as_it_carries_its_instance() -> None:
+def test_a_node_outside_is_claimed_while_it_has_its_instance() -> None:
     claim = claims.Claim(frozenset({"n0"}), elsewhere={"i1": "n1", "i2": "n2"})
-    assert claims.noted(claim, "n1", "i1") == claim
+    assert claims.with_sighting(claim, "n1", "i1") == claim
     for instance in (None, "i2", "i3"):
-        after = claims.noted(claim, "n1", instance)
+        after = claims.with_sighting(claim, "n1", instance)
         assert (after.nodes, after.elsewhere) == ({"n0"}, {"i2": "n2"})
-    assert claims.noted(claim, "n3", None) is claim
+    assert claims.with_sighting(claim, "n3", None) is claim

@@ -103,7 +103,7 @@ def owning(tmp_path: Path, service: Service) -> Callable[..., Ownership]:
 
 
 def listed(*nodes: str, taken_at: float = 1.0, **carrying: str) -> Snapshot:
-    """A list of nodes, some of which carry an instance."""
+    """A list of nodes; ``carrying`` names those that carry an instance."""
     found = [Node(uuid=uuid) for uuid in nodes]
     found += [Node(uuid=uuid, instance_uuid=instance) for uuid, instance in carrying.items()]
     return Snapshot.of(found, taken_at=taken_at)
@@ -116,7 +116,7 @@ def test_the_first_who_asks_settles(owning) -> None:
     assert owning().claim(listed("n1")).nodes == {"n1"}
 
 
-def test_an_older_list_does_not_undo_a_newer_one_and_nobody_is_asked(owning, service) -> None:
+def test_an_older_list_does_not_undo_a_newer_one(owning, service) -> None:
     ownership = owning()
     assert ownership.settle(listed("n1", "n2", taken_at=2.0)).nodes == {"n1", "n2"}
     service.asked.clear()
@@ -125,9 +125,7 @@ def test_an_older_list_does_not_undo_a_newer_one_and_nobody_is_asked(owning, ser
     assert ownership.settle(listed(taken_at=2.5)).nodes == frozenset()
 
 
-def test_who_asked_the_records_earlier_does_not_undo_what_who_asked_later_found(
-    owning, service
-) -> None:
+def test_an_earlier_look_at_the_records_undoes_no_later_one(owning, service) -> None:
     ownership = owning()
     ownership.settle(listed("n0"))
 
@@ -140,9 +138,7 @@ def test_who_asked_the_records_earlier_does_not_undo_what_who_asked_later_found(
     assert ownership.settle(listed("n3")).nodes == {"n3"}, "which is not overtaken"
 
 
-def test_who_asked_later_about_an_older_list_does_not_undo_that_of_a_newer_one(
-    owning, service
-) -> None:
+def test_a_later_look_at_an_older_list_does_not_undo_a_newer_one(owning, service) -> None:
     ownership = owning()
     begun, go_on = threading.Event(), threading.Event()
 
@@ -164,27 +160,23 @@ def test_who_asked_later_about_an_older_list_does_not_undo_that_of_a_newer_one(
     assert ownership.settle(listed("n3", taken_at=2.0)).nodes == {"n3"}
 
 
-def test_only_nodes_with_an_instance_and_without_a_record_are_asked_about(owning, service) -> None:
+def test_only_recordless_nodes_with_an_instance_are_asked_about(owning, service) -> None:
     service.hosts = {THEIRS: "compute2"}
     claim = owning().settle(listed("n1", n2=OURS, n3=THEIRS))
     assert service.asked == [["n1", "n2", "n3"], [OURS, THEIRS]]
-    assert (claim.nodes, claim.left) == ({"n1", "n2"}, {"n3": "compute2"})
+    assert (claim.nodes, claim.foreign) == ({"n1", "n2"}, {"n3": "compute2"})
 
 
-def test_where_ironic_picks_an_instance_of_another_host_gives_no_node_away(
-    owning, service
-) -> None:
+def test_in_pools_another_hosts_instance_gives_no_node_away(owning, service) -> None:
     service.hosts = {THEIRS: "compute2"}
     claim = owning(pooled=True).settle(listed("n1", n2=THEIRS))
-    assert (claim.nodes, claim.left) == ({"n1", "n2"}, {})
+    assert (claim.nodes, claim.foreign) == ({"n1", "n2"}, {})
 
 
 # -- the ring -------------------------------------------------------------------
 
 
-def test_two_peers_share_the_nodes_and_the_ring_stays_until_the_next_refresh(
-    owning, service
-) -> None:
+def test_two_peers_share_nodes_by_a_ring_until_the_next_refresh(owning, service) -> None:
     ownership = owning(peer_list=PEERS)
     service.live = ["compute1", "compute2"]
     assert ownership.by_ring, "also before the first refresh"
@@ -220,7 +212,7 @@ def test_what_is_seen_of_a_node_while_it_is_looked_up_counts(owning, service) ->
     assert ownership.settle(listed()).elsewhere == {OURS: "n8"}
 
 
-def test_a_refusal_names_the_instance_and_the_command_of_the_service(owning) -> None:
+def test_a_refusal_names_the_instance_and_the_services_command(owning) -> None:
     node = Node(uuid="n1", instance_uuid=OURS, conductor_group="h")
     with pytest.raises(exceptions.NodeNotOurs, match="move n1 to <its host>") as caught:
         owning(conductor_group="g").check(node, instance=OURS, carries=OURS)
@@ -230,9 +222,7 @@ def test_a_refusal_names_the_instance_and_the_command_of_the_service(owning) -> 
 # -- the log --------------------------------------------------------------------
 
 
-def test_of_an_empty_shard_nothing_is_said_of_others_if_ironic_does_not_list_them(
-    owning, caplog
-) -> None:
+def test_of_an_empty_shard_others_are_named_only_if_listed(owning, caplog) -> None:
     ownership = owning(shard_key="a")
     assert ownership.settle(listed()).nodes == frozenset()
     (warning,) = [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]

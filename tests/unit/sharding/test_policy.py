@@ -28,9 +28,7 @@ def policy(directory: Path, host: str = "compute1", **options: str) -> Policy:
         ({"conductor_group": "a.b-C_d"}, TargetSet("a.b-c_d")),
     ],
 )
-def test_a_group_may_be_the_default_one_has_no_case_and_needs_no_peers(
-    tmp_path: Path, options: dict[str, str], target: TargetSet
-) -> None:
+def test_a_group_may_be_the_default_and_has_no_case(tmp_path, options, target) -> None:
     assert policy(tmp_path, **options) == Policy(target)
 
 
@@ -58,9 +56,7 @@ def test_a_host_that_its_list_lacks_is_warned_of(tmp_path: Path) -> None:
     assert any("does not name this host, 'compute3'" in warning for warning in found.warnings)
 
 
-def test_a_ring_of_two_needs_tooz_and_a_host_alone_does_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_ring_of_two_needs_tooz_and_a_host_alone_does_not(tmp_path, monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "tooz.hashring", None)
     assert policy(tmp_path, peer_list="compute1").peers == {"compute1"}
     with pytest.raises(exceptions.InvalidConfiguration, match="tooz"):

@@ -47,14 +47,14 @@ def test_unset_empty_and_value_are_three_different_filters(target, params) -> No
         (TargetSet("rack1", "s1"), node(conductor_group="rack1", shard="s1"), True),
     ],
 )
-def test_a_node_is_inside_when_group_and_shard_both_match(
-    target: TargetSet, found: Node, inside: bool
-) -> None:
+def test_a_node_is_inside_when_group_and_shard_both_match(target, found, inside) -> None:
     assert (target.why_outside(found) is None) is inside
 
 
 def test_the_guard_lets_an_action_on_our_own_instance_pass() -> None:
-    guard.check(node(instance_uuid=US, shard="s1"), TargetSet(None, "s1"), instance=US, carries=US)
+    guard.check_node(
+        node(instance_uuid=US, shard="s1"), TargetSet(None, "s1"), instance=US, carries=US
+    )
 
 
 @pytest.mark.parametrize(
@@ -65,14 +65,12 @@ def test_the_guard_lets_an_action_on_our_own_instance_pass() -> None:
         (node(instance_uuid=US), None, exceptions.NodeTaken, US),
         (node(), US, exceptions.NodeNotAvailable, "no longer has the server"),
         (node(instance_uuid=US, shard="s2"), US, exceptions.NodeNotOurs, "'s2'"),
-        # A foreign instance is told before a foreign shard.
+        # A foreign instance is reported before a foreign shard.
         (node(instance_uuid=THEM, shard="s2"), US, exceptions.NodeTaken, THEM),
     ],
 )
-def test_the_guard_refuses_and_says_why(
-    found: Node, carries: str | None, error: type[exceptions.NodeError], says: str
-) -> None:
+def test_the_guard_refuses_and_says_why(found, carries, error, says) -> None:
     with pytest.raises(error, match=says) as caught:
-        guard.check(found, TargetSet(None, "s1"), instance=US, carries=carries)
+        guard.check_node(found, TargetSet(None, "s1"), instance=US, carries=carries)
     assert (caught.value.node, caught.value.instance) == (found.uuid, US)
     assert getattr(caught.value, "owner", says) == says

@@ -1,3 +1,3 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Tests of which process is active."""
+"""Tests: which process is active."""

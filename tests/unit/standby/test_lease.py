@@ -4,8 +4,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import logging
+import dataclasses
+import fcntl
 import os
 import random
 import subprocess
@@ -52,16 +52,20 @@ class Process:
     """One process and its lease.
 
     :ivar slow: seconds from a renewal to its answer.
+    :ivar cut_off: since when it has not reached what its work needs; ``None``: it does.
     """
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: Backend, patience: float = 60.0) -> None:
         self.backend = backend
         self.slow = 0.0
+        self.cut_off: float | None = None
         self.exits: list[int] = []
         self.halts = 0
         self.lease = Lease(
             self,
             backend.timing,
+            self,
+            patience,
             clock=backend,
             leave=self.exits.append,
             sleep=backend.sleep,
@@ -70,6 +74,13 @@ class Process:
 
     def halt(self) -> None:
         self.halts += 1
+
+    def begin(self, threads: object) -> None:
+        """A test says what is reached."""
+
+    def lacks(self, seconds: float) -> str:
+        is_lacking = self.cut_off is not None and self.backend.now - self.cut_off > seconds
+        return "Ironic" if is_lacking else ""
 
     def acquire(self, host: str) -> bool:
         held = self.backend.of(self.backend.holder)
@@ -87,8 +98,13 @@ class Process:
     def write_note(self, host: str, note: Note, seconds: int) -> None:
         self.backend.notes[self] = note
 
-    def notes(self, host: str) -> list[Note]:
+    def read_notes(self, host: str) -> list[Note]:
         return sorted(self.backend.notes.values(), key=lambda note: not note.active)
+
+    def keep(self) -> None:
+        """Renew the lease if it is this process's."""
+        if self.lease.age() is not None:
+            self.lease.renew()
 
     def may_change(self) -> bool:
         try:
@@ -107,7 +123,7 @@ def active(backend: Backend) -> Process:
 
 
 def end(process: Process) -> None:
-    process.lease.release()
+    process.lease.hand_over()
     for thread in threading.enumerate():
         if thread.name.startswith("ironic-virt-lease"):
             thread.join(10)
@@ -133,31 +149,10 @@ def test_a_process_that_was_stopped_changes_nothing_and_ends(timing: Timing) -> 
         process.lease.may_change()
     assert process.exits == [ExitCode.LEASE_LOST]
     process.lease.renew()
-    process.lease.watch()
+    process.lease.watch_renewals()
     assert not process.may_change()
     assert process.exits == [ExitCode.LEASE_LOST], "once, and for good"
     assert process.halts == 2, "no action gets an error"
-
-
-def test_a_process_ends_although_its_log_is_blocked(monkeypatch: pytest.MonkeyPatch) -> None:
-    unblocked = threading.Event()
-
-    class Blocked(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            unblocked.wait()
-
-    handler = Blocked()
-    logging.getLogger(lease.__name__).addHandler(handler)
-    monkeypatch.setattr(lease, "LAST_WORDS_SECONDS", 0.01)
-    try:
-        backend = Backend(ETCD)
-        process = active(backend)
-        backend.now += 2 * 15
-        process.lease.watch()
-        assert process.exits == [ExitCode.LEASE_LOST]
-    finally:
-        unblocked.set()
-        logging.getLogger(lease.__name__).removeHandler(handler)
 
 
 def test_the_program_ends_while_nobody_reads_its_standard_error() -> None:
@@ -174,14 +169,7 @@ now += 30
 lease.may_change()
 """
     reading, writing = os.pipe()
-    os.set_blocking(writing, False)
-    with contextlib.suppress(BlockingIOError):
-        while True:
-            os.write(writing, bytes(65536))
-    with contextlib.suppress(BlockingIOError):
-        while True:
-            os.write(writing, b"0")
-    os.set_blocking(writing, True)
+    os.write(writing, bytes(fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4096)))
     try:
         done = subprocess.run([sys.executable, "-c", script], stderr=writing, timeout=60)
         assert done.returncode == ExitCode.LEASE_LOST
@@ -198,7 +186,7 @@ def test_a_renewal_whose_answer_comes_too_late_does_not_count() -> None:
     assert process.exits == [ExitCode.LEASE_LOST]
 
 
-def test_a_lock_that_is_another_s_in_the_backend_ends_the_process() -> None:
+def test_a_lock_that_became_anothers_ends_the_process() -> None:
     backend = Backend(REDIS)
     process = active(backend)
     backend.give("somebody else")
@@ -226,7 +214,7 @@ def test_a_backend_that_is_away_for_a_while_is_survived(caplog: pytest.LogCaptur
 def test_a_lease_that_was_given_back_is_the_next_one_s_at_once() -> None:
     backend = Backend(ETCD)
     first, second = active(backend), Process(backend)
-    first.lease.release()
+    first.lease.hand_over()
     assert second.lease.take("compute1")
     assert not second.may_change(), "a request of the first one may still be on its way"
     backend.now += ETCD.settle / 2
@@ -237,7 +225,7 @@ def test_a_lease_that_was_given_back_is_the_next_one_s_at_once() -> None:
     assert first.exits == [], "it ends in order"
 
 
-def test_who_hands_over_sends_nothing_more_and_first_ends_what_is_under_way(
+def test_a_handover_sends_nothing_more_and_ends_open_requests(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     backend = Backend(ETCD)
@@ -258,9 +246,7 @@ def test_who_hands_over_sends_nothing_more_and_first_ends_what_is_under_way(
         for change in (True, False):
             with pytest.raises(Ended), first.lease.sending(change):
                 pass
-    for thread in threading.enumerate():
-        if thread.name == "ironic-virt-lease-end":
-            thread.join(10)
+    end(first)
     assert second.lease.take("compute1")
     with pytest.raises(Ended), first.lease.sending(change=False):
         pass
@@ -272,18 +258,11 @@ def test_waiting_ends_when_the_active_one_has_gone(caplog: pytest.LogCaptureFixt
     backend = Backend(REDIS)
     active(backend)
     began = backend.now
-    signs: list[float] = []
     second = Process(backend)
 
-    def waiting() -> None:
-        signs.append(backend.now)
-        if second.lease.age() is not None:
-            second.lease.renew()
-
-    second.lease.wait("compute1", waiting)
+    second.lease.wait("compute1", second.keep)
     assert second.may_change()
     assert backend.now - began <= 15 + 2
-    assert len(signs) >= 15
     assert [record.message for record in caplog.records] == [
         "Asking for the lease of compute1",
         "Standby: waiting for the lease of compute1",
@@ -299,11 +278,7 @@ def test_a_process_that_waits_says_who_holds_the_lease(caplog: pytest.LogCapture
     backend.notes[backend] = Note(True, "machine-1", 4711, "2026-11-26 10:00:00", "1.2.3")
     second = Process(backend)
 
-    def waiting() -> None:
-        if second.lease.age() is not None:
-            second.lease.renew()
-
-    second.lease.wait("compute1", waiting)
+    second.lease.wait("compute1", second.keep)
     assert "Standby: waiting for the lease of compute1, which is held by process 4711 on " in (
         caplog.text
     )
@@ -313,6 +288,95 @@ def test_a_process_that_waits_says_who_holds_the_lease(caplog: pytest.LogCapture
     backend.now += ETCD.renew
     second.lease.renew()
     assert backend.notes[second].active
+    end(second)
+
+
+def stay_active(process: Process, seconds: float) -> None:
+    """Renew its lease for so long, as long as it is the process's."""
+    end = process.backend.now + seconds
+    while process.backend.now < end and process.lease.holds:
+        process.backend.now += process.backend.timing.renew
+        process.lease.renew()
+
+
+WAITS = Note(False, "machine-2", 4711, "2026-11-26 10:00:00", "1.2.3", lacks="")
+
+
+@pytest.mark.parametrize(
+    ("note", "active_for", "hands_over"),
+    [
+        (WAITS, 700.0, True),
+        (WAITS, 500.0, False),
+        (dataclasses.replace(WAITS, lacks="RPC"), 700.0, False),
+        # It does not look, or is of a former release.
+        (dataclasses.replace(WAITS, lacks=None), 700.0, False),
+        (dataclasses.replace(WAITS, active=True), 700.0, False),
+    ],
+)
+def test_a_holder_cut_off_from_its_work_hands_over(
+    note: Note, active_for: float, hands_over: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    backend = Backend(ETCD)
+    process = active(backend)
+    backend.notes[backend] = note
+    stay_active(process, active_for - 62)
+    process.cut_off = backend.now
+    stay_active(process, 58)
+    assert (process.lease.holds, process.exits) == (True, []), "it may come back"
+    stay_active(process, 4)
+    if hands_over:
+        assert process.exits == [ExitCode.LEASE_LOST]
+        assert not process.may_change()
+        assert "[lease-handed-over] This process has not reached Ironic for 60 s" in caplog.text
+        assert Process(backend).lease.take("compute1"), "at once"
+    else:
+        assert (process.lease.holds, process.exits) == (True, [])
+        process.cut_off = None
+        stay_active(process, 700)
+        assert process.exits == []
+    end(process)
+
+
+def test_a_handover_takes_no_user_request_during_one_to_ironic(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(lease, "RELEASE_SECONDS", 0.01)
+    backend = Backend(ETCD)
+    process = active(backend)
+    backend.notes[backend] = WAITS
+    stay_active(process, 700)
+    process.cut_off = backend.now - 100
+    with process.lease.sending(change=True):
+        backend.now += backend.timing.renew
+        process.lease.renew()
+        assert process.exits == [ExitCode.LEASE_LOST]
+        assert process.lease.holds, "nobody else has it until that is over, or it expires"
+        process.lease.may_begin()
+        assert process.halts == 1
+    end(process)
+
+
+def test_of_those_that_wait_one_that_reaches_all_gets_the_lease() -> None:
+    backend = Backend(ETCD)
+    first, second = active(backend), Process(backend)
+    second.cut_off = 0.0
+    backend.notes[backend] = WAITS
+    seconds = 0
+
+    def waiting() -> None:
+        nonlocal seconds
+        seconds += 1
+        if seconds == 2:
+            first.lease.hand_over()
+        if seconds == 10:
+            assert second.lease.age() is None, "it leaves the lease to the other one"
+            # The other one has ended, and so has its note.
+            backend.notes.clear()
+        assert seconds < 100
+        second.keep()
+
+    second.lease.wait("compute1", waiting)
+    assert second.lease.holds
     end(second)
 
 

@@ -34,7 +34,7 @@ def shell(pipe, then):
     return ["sh", "-c", HOLD.format(pipe=pipe, then=then)]
 
 
-def test_stopping_ends_the_program_its_children_and_its_directory(directory, pipe):
+def test_a_stop_ends_the_program_its_children_and_directory(directory, pipe):
     process = ServerProcess(
         shell(pipe, "sleep 1000 & sleep 1000"), directory=directory, log=directory / "log"
     )
@@ -62,21 +62,6 @@ def test_a_program_that_ignores_sigterm_is_killed(directory, pipe):
     assert process.exit_status == 128 + signal.SIGKILL
 
 
-def test_killing_asks_nobody_and_leaves_the_directory(directory, pipe):
-    process = ServerProcess(
-        shell(pipe, "trap 'echo asked >&3' TERM; echo ready >&3; sleep 1000 & wait"),
-        directory=directory,
-        log=directory / "log",
-    )
-    with pipe.open() as held:
-        assert [held.readline() for _ in range(2)] == ["started\n", "ready\n"]
-        process.kill()
-        assert held.read() == ""
-    assert process.exit_status == 128 + signal.SIGKILL
-    assert directory.exists()
-    process.stop()
-
-
 HASTY = """
 import os, signal, subprocess, sys
 from ironic_virt.testing import supervise
@@ -93,7 +78,7 @@ sys.exit(supervise.supervise(10.0, sys.argv[2], sys.argv[3:]))
 
 
 @pytest.mark.parametrize("name", ["SIGUSR1", "SIGTERM"])
-def test_a_signal_that_comes_while_the_program_starts_is_not_lost(directory, pipe, name):
+def test_a_signal_while_the_program_starts_is_not_lost(directory, pipe, name):
     command = shell(pipe, "sleep 1000 & wait")
     # Where the program is ended before it opens the pipe, nobody else would.
     with (
@@ -106,19 +91,6 @@ def test_a_signal_that_comes_while_the_program_starts_is_not_lost(directory, pip
         status = supervisor.wait()
     assert status > 128
     assert directory.exists() is (name == "SIGUSR1")
-
-
-def test_a_program_that_ends_by_itself_leaves_its_log(directory):
-    process = ServerProcess(
-        ["sh", "-c", "echo first; echo last >&2; exit 3"],
-        directory=directory,
-        log=directory / "log",
-    )
-    process._supervisor.wait()
-    assert process.exit_status == 3
-    assert process.log_tail(1) == "last"
-    assert process.log_tail() == "first\nlast"
-    process.stop()
 
 
 STARTER = """

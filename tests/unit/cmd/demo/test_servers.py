@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from ironic_virt import exceptions, testing
-from ironic_virt.cmd.demo import servers
+from ironic_virt.cmd.demo import run
 from ironic_virt.cmd.progress import Display
 
 
@@ -17,6 +17,6 @@ def test_without_the_extras_the_fake_says_what_to_install(monkeypatch: pytest.Mo
     monkeypatch.setitem(sys.modules, "ironic_virt.testing.fake_ironic", None)
     with (
         pytest.raises(exceptions.ExtrasMissing, match=r"pip install '\.\[demo\]'"),
-        servers.fake(3, 1.0, Display(io.StringIO())),
+        run.fake(3, 1.0, Display(io.StringIO())),
     ):
         pass

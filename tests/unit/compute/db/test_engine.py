@@ -10,7 +10,6 @@ import pathlib
 import stat
 
 import pytest
-import sqlalchemy as sa
 
 from ironic_virt import exceptions, virt
 from ironic_virt.compute.db import Database
@@ -21,8 +20,8 @@ from tests.unit.compute.db.conftest import Load
 @pytest.mark.parametrize(
     ("url", "complaint"),
     [
-        ("nonsense", "no URL"),
-        ("mysql+pymysql://u:secret@[::1/x", "no URL"),
+        ("nonsense", "not a URL"),
+        ("mysql+pymysql://u:secret@[::1/x", "not a URL"),
         ("oracle://u:secret@h/x", "'oracle' is not supported"),
         ("sqlite://", "SQLite needs a file"),
         ("sqlite:///:memory:", "SQLite needs a file"),
@@ -58,7 +57,7 @@ def test_a_password_is_never_shown(load: Load) -> None:
         ("postgresql://u@h/x?keepalives_idle=7", "", "keepalives_idle", "7"),
     ],
 )
-def test_a_parameter_is_ours_unless_chosen_so_a_silent_server_is_not_waited_for_for_ever(
+def test_our_parameters_bound_the_wait_for_a_silent_server(
     load: Load, connection: str, more: str, name: str, value: str
 ) -> None:
     url = engines.connection_url(load(connection, more))
@@ -91,23 +90,6 @@ def test_a_state_path_that_can_t_be_made_is_named(load: Load, tmp_path: pathlib.
     (tmp_path / "state").write_text("a file")
     with pytest.raises(exceptions.InvalidConfiguration, match=r"state_path.*state can't be made"):
         Database(load()).open()
-
-
-def test_a_process_that_was_forked_makes_connections_of_its_own(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    engine = sa.create_engine(f"sqlite:///{tmp_path / 'records'}", poolclass=sa.QueuePool)
-    engines._keep_to_process(engine)
-
-    def used() -> object:
-        with engine.connect() as connection:
-            return connection.connection.dbapi_connection
-
-    mine = used()
-    assert used() is mine
-    monkeypatch.setattr(os, "getpid", lambda: -1)
-    assert used() is not mine
-    engine.dispose()
 
 
 @pytest.mark.parametrize(("value", "synchronous"), [("true", 2), ("false", 0)])

@@ -2,15 +2,19 @@
 
 """What tasks learn of the records while they run, and how many work at a time."""
 
+import contextlib
+import queue
 import threading
 
 import pytest
 
 from ironic_virt import exceptions
+from ironic_virt.compute.db.records import PendingTask
 from ironic_virt.compute.engine.in_flight import InFlight
 from ironic_virt.compute.states import TaskState
 
 SPAWNING, DELETING = TaskState.SPAWNING, TaskState.DELETING
+SECONDS = 20
 
 
 @pytest.fixture
@@ -18,69 +22,83 @@ def in_flight() -> InFlight:
     return InFlight(2)
 
 
-def begin(in_flight: InFlight, instance: str) -> bool:
-    return in_flight.begin(instance, SPAWNING, "node")
+def begin(in_flight: InFlight, instance: str, task: TaskState = SPAWNING) -> bool:
+    return in_flight.begin(PendingTask(instance, task, "node"))
 
 
 def test_an_instance_has_one_task_at_a_time(in_flight: InFlight) -> None:
     assert begin(in_flight, "one")
-    assert not in_flight.begin("one", DELETING, "node")
-    assert in_flight.begin("two", DELETING, "node")
-    assert in_flight.count(SPAWNING) == 1
-    assert in_flight.count(SPAWNING, DELETING) == 2
+    assert not begin(in_flight, "one", DELETING)
+    assert begin(in_flight, "two", DELETING)
     in_flight.end("one")
-    assert in_flight.begin("one", DELETING, "node")
+    assert begin(in_flight, "one", DELETING)
 
 
-def test_a_task_that_waits_leaves_its_room_to_another(in_flight: InFlight) -> None:
-    room: list[bool] = []
-    in_flight.on_room = lambda: room.append(in_flight.has_room())
-    assert [begin(in_flight, name) for name in ("one", "two")] == [True, True]
-    assert not in_flight.has_room()
-    with in_flight.waiting("one"):
-        assert room == [True]
-        assert in_flight.count(SPAWNING) == 1
-    assert not in_flight.has_room()
-    with in_flight.waiting("of which nothing is known"):
-        assert room == [True]
+class Worker:
+    """A task in a separate thread, which the test drives."""
 
-
-def test_who_has_waited_goes_on_when_there_is_room_or_the_service_stops(
-    in_flight: InFlight,
-) -> None:
-    goes_on = {name: threading.Event() for name in ("one", "two")}
-    inside = threading.Barrier(3)
-
-    def wait(name: str) -> None:
-        with in_flight.waiting(name):
-            inside.wait(20)
-        goes_on[name].set()
-
-    for name in goes_on:
+    def __init__(self, in_flight: InFlight, name: str, journal: queue.Queue[str]) -> None:
+        self._in_flight = in_flight
+        self._name = name
+        self._journal = journal
+        self.waits, self.resumes, self.ends = (threading.Event() for _ in range(3))
         begin(in_flight, name)
-    threads = [threading.Thread(target=wait, args=(name,)) for name in goes_on]
-    in_flight.on_room = lambda: None
-    for thread in threads:
-        thread.start()
-    # Both have given their places up, and others have taken them.
-    while in_flight.count(SPAWNING):
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _run(self) -> None:
+        with self._in_flight.place():
+            self._journal.put(f"{self._name} works")
+            self.waits.wait(SECONDS)
+            with self._in_flight.waiting(self._name):
+                self._journal.put(f"{self._name} waits")
+                self.resumes.wait(SECONDS)
+            self._journal.put(f"{self._name} goes on")
+            self.ends.wait(SECONDS)
+
+
+def test_who_waits_gives_its_place_up_and_goes_on_first() -> None:
+    in_flight, journal = InFlight(1), queue.Queue[str]()
+    one = Worker(in_flight, "one", journal)
+    assert journal.get(timeout=SECONDS) == "one works"
+    two = Worker(in_flight, "two", journal)
+    one.waits.set()
+    assert {journal.get(timeout=SECONDS) for _ in range(2)} == {"one waits", "two works"}
+    three = Worker(in_flight, "three", journal)
+    one.resumes.set()
+    while not in_flight._resuming:
         pass
-    begin(in_flight, "three")
-    begin(in_flight, "four")
-    inside.wait(20)
-    assert not any(event.is_set() for event in goes_on.values())
-    in_flight.end("three")
-    while not any(event.is_set() for event in goes_on.values()):
-        pass
+    # Two end by a wait; one was there before three, whose place it is not.
+    two.waits.set()
+    assert {journal.get(timeout=SECONDS) for _ in range(2)} == {"two waits", "one goes on"}
+    assert journal.empty()
+    for worker in (one, two, three):
+        for event in (worker.waits, worker.resumes, worker.ends):
+            event.set()
+    for worker in (one, two, three):
+        worker.thread.join(SECONDS)
+    assert "three works" in set(journal.queue)
+    assert in_flight._working == 0
+
+
+def test_all_go_on_when_the_service_stops() -> None:
+    in_flight, journal = InFlight(1), queue.Queue[str]()
+    workers = [Worker(in_flight, name, journal) for name in ("one", "two", "three")]
+    assert journal.get(timeout=SECONDS)
     in_flight.stop()
-    for thread in threads:
-        thread.join(20)
-    assert all(event.is_set() for event in goes_on.values())
+    assert {journal.get(timeout=SECONDS).split()[1] for _ in range(2)} == {"works"}
+    for worker in workers:
+        for event in (worker.waits, worker.resumes, worker.ends):
+            event.set()
+        worker.thread.join(SECONDS)
 
 
-def test_a_build_is_unwanted_as_soon_as_its_instance_is_to_be_deleted(
-    in_flight: InFlight,
-) -> None:
+def test_a_stranger_waits_without_a_place(in_flight: InFlight) -> None:
+    with in_flight.waiting("of which nothing is known"):
+        assert in_flight._working == 0
+
+
+def test_a_build_is_unwanted_once_its_instance_is_to_be_deleted(in_flight: InFlight) -> None:
     begin(in_flight, "one")
     in_flight.compare({"one": SPAWNING})
     assert in_flight.abort_reason("one") is None
@@ -98,30 +116,13 @@ def test_a_build_that_is_not_ours_any_more_is_left_as_it_is(cause: str) -> None:
         in_flight.abort_reason("one")
 
 
-def test_waiting_ends_with_the_last_task_or_tells_which_are_left(in_flight: InFlight) -> None:
+def test_waiting_ends_with_the_last_task_or_tells_which_remain(in_flight: InFlight) -> None:
     for name in ("one", "two"):
         begin(in_flight, name)
     assert in_flight.wait(0) == ["one", "two"]
-    ended = [threading.Thread(target=in_flight.end, args=(name,)) for name in ("one", "two")]
-    for thread in ended:
-        thread.start()
-    assert in_flight.wait(20.0) == []
-    for thread in ended:
-        thread.join()
-
-
-def test_who_has_waited_comes_before_who_has_not_begun(in_flight: InFlight) -> None:
-    room: list[bool] = []
-
-    class Full(threading.Condition):
-        def wait_for(self, *_args: object, **_more: object) -> bool:
-            # There is a place by now, and this one has not taken it yet.
-            room.append(in_flight.has_room())
-            return True
-
-    begin(in_flight, "one")
-    in_flight._changed = Full()
-    with in_flight.waiting("one"):
-        assert in_flight.has_room()
-    assert room == [False]
-    assert in_flight.has_room()
+    with contextlib.ExitStack() as stack:
+        for name in ("one", "two"):
+            thread = threading.Thread(target=in_flight.end, args=(name,))
+            thread.start()
+            stack.callback(thread.join)
+        assert in_flight.wait(SECONDS) == []

@@ -32,7 +32,7 @@ def test_the_power_of_a_node_is_written_down_once(
     synced(stage, power_state="power off")
     now = stage.instance(uuid)
     assert (now.vm_state, now.power_state) == ("stopped", OFF)
-    said = "its power state is SHUTDOWN, recorded was RUNNING"
+    said = "its power state is SHUTDOWN, the record said RUNNING"
     assert len([line for line in caplog.messages if said in line]) == 1
     synced(stage, power_state="power on")
     assert stage.instance(uuid).vm_state == "active"
@@ -59,15 +59,13 @@ def test_an_instance_does_not_vanish_because_ironic_is_away(
     assert stage.state(uuid) == ("active", None)
 
 
-def test_an_instance_of_which_something_is_wanted_is_left_to_that(
-    stage: ServiceStage, uuid: str
-) -> None:
+def test_an_instance_with_a_request_is_left_to_it(stage: ServiceStage, uuid: str) -> None:
     stage.db.instances.request(uuid, TaskState.REBOOTING)
     synced(stage, power_state="power off")
     assert stage.state(uuid) == ("active", "rebooting")
 
 
-def test_an_instance_that_no_record_knows_is_told_of_once_and_left_alone(
+def test_an_instance_without_a_record_is_logged_once(
     stage: ServiceStage, uuid: str, nodes: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     stranger = "6d2b4f02-0000-4000-8000-00000000beef"
@@ -78,7 +76,7 @@ def test_an_instance_that_no_record_knows_is_told_of_once_and_left_alone(
     assert stage.fake.node(nodes[1])["instance_uuid"] == stranger
 
 
-def test_what_was_done_while_the_power_state_was_read_is_not_overwritten(
+def test_changes_while_the_power_is_read_are_not_overwritten(
     stage: ServiceStage, uuid: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     driver = stage.ironic.driver

@@ -2,7 +2,7 @@
 
 """When the turn of what could not be done comes again."""
 
-from ironic_virt.compute.engine.retries import Retries
+from ironic_virt.compute.engine.tasks import Retries
 from tests.clock import VirtualClock
 
 ONE, TWO = ("one", "spawning"), ("two", "spawning")

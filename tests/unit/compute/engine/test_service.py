@@ -54,7 +54,7 @@ def stage(set_stage: SetStage, nodes: list[str], outage: Outage) -> ServiceStage
     return set_stage(stage={"wrap": lambda db: CrashingRecords(db, outage)}).begin()
 
 
-def test_a_database_that_is_away_is_said_once_and_everything_goes_on(
+def test_a_database_outage_is_logged_once_and_work_goes_on(
     stage: ServiceStage, outage: Outage, caplog: pytest.LogCaptureFixture
 ) -> None:
     uuid = stage.create()
@@ -103,18 +103,18 @@ def test_the_end_of_a_task_reads_no_others(
 ) -> None:
     uuids = [stage.create(node) for node in nodes]
     read: list[str] = []
-    real_one, real_wanted = stage.db.instances.get, stage.db.instances.wanted
+    real_one, real_all = stage.db.instances.get, stage.db.instances.pending_tasks
 
     def one(uuid: str) -> Any:
         read.append(uuid)
         return real_one(uuid)
 
-    def wanted(host: str) -> Any:
+    def pending_tasks(host: str) -> Any:
         read.append("all")
-        return real_wanted(host)
+        return real_all(host)
 
     monkeypatch.setattr(stage.db.instances, "get", one)
-    monkeypatch.setattr(stage.db.instances, "wanted", wanted)
+    monkeypatch.setattr(stage.db.instances, "pending_tasks", pending_tasks)
     stage.service.look()
     assert read == ["all", *uuids]
     assert [stage.state(uuid)[0] for uuid in uuids] == ["active"] * 3
@@ -203,7 +203,7 @@ def test_instances_of_others_are_left_alone(
     assert fake.requests.mutating() == []
 
 
-def test_a_build_goes_to_another_host_when_that_has_the_next_node(
+def test_a_build_goes_to_the_host_that_has_the_next_node(
     set_stage: SetStage, fake: FakeIronic
 ) -> None:
     mine = fake.add_node(shard="a", **GOLD)
@@ -220,7 +220,7 @@ def test_a_build_goes_to_another_host_when_that_has_the_next_node(
     first.nobody_has([mine])
 
 
-def test_no_node_of_a_service_that_is_disabled_or_down_is_tried_next(
+def test_no_node_of_a_disabled_or_down_service_is_tried_next(
     set_stage: SetStage, fake: FakeIronic
 ) -> None:
     mine = fake.add_node(shard="a", **GOLD)
@@ -243,32 +243,12 @@ def test_changed_options_hold_from_the_next_refresh(
     write_conf(records, "compute1", ironic={"conductor_group": "two"})
     with caplog.at_level(logging.INFO):
         stage.service.reload()
-    assert "Read the files again; changed: [ironic] conductor_group" in caplog.messages
+    assert "Reloaded the files; changed: [ironic] conductor_group" in caplog.messages
     stage.service.refresh()
     stage.service.report()
     assert set(stage.db.compute_nodes.uuids("compute1")) == {one, two}
     assert not stage.db.compute_nodes.get(one).available
     assert stage.db.services.get("compute1").conductor_group == "two"
-
-
-def test_no_more_tasks_than_allowed_run_at_once(
-    set_stage: SetStage, nodes: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stage = set_stage(compute={"max_concurrent_tasks": 1}).begin()
-    uuids = [stage.create(node) for node in nodes]
-    at_once: list[int] = []
-    real = stage.service.driver.spawn
-
-    def spawn(*args: Any, **kwargs: Any) -> None:
-        # Whoever looks meanwhile must find nothing to begin.
-        stage.service.look()
-        at_once.append(stage.service._in_flight.count(*TaskState))
-        real(*args, **kwargs)
-
-    monkeypatch.setattr(stage.service.driver, "spawn", spawn)
-    stage.look(4)
-    assert at_once == [1, 1, 1]
-    assert [stage.state(uuid)[0] for uuid in uuids] == ["active"] * 3
 
 
 def test_a_service_that_drains_begins_nothing(stage: ServiceStage) -> None:
@@ -283,7 +263,7 @@ def test_what_only_a_newer_version_can_do_blocks_nothing(
     stage: ServiceStage, nodes: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     strange, plain = stage.create(), stage.create(nodes[1])
-    with stage.db._transactions.engine.begin() as connection:
+    with stage.db.engine.begin() as connection:
         connection.exec_driver_sql(
             f"UPDATE instances SET task_state = 'levitating' WHERE uuid = '{strange}'"
         )
@@ -345,7 +325,7 @@ def test_a_stop_is_served_at_once_beside_200_that_wait(records: Path) -> None:
     db.compute_nodes.save("compute1", [NodeReport(new_uuid()) for _ in range(200)])
     for number, node in enumerate(db.compute_nodes.list()):
         new = NewInstance(uuid=new_uuid(), flavor=FLAVOR, image=IMAGE)
-        db.instances.create_building(new, node)
+        db.instances.create_several([(new, node)], 1)
         if number % 2:
             db.instances.request(new.uuid, TaskState.DELETING)
     service.look()
@@ -356,5 +336,5 @@ def test_a_stop_is_served_at_once_beside_200_that_wait(records: Path) -> None:
     # One that was waited for would take twice as long, and this so long on no host.
     assert time.monotonic() - began < 30
     assert not db.services.is_up(db.services.get("compute1"))
-    assert len(db.instances.wanted("compute1")) == 200
+    assert len(db.instances.pending_tasks("compute1")) == 200
     db.close()

@@ -1,3 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-
-"""What chaos does, and whether it is mended."""

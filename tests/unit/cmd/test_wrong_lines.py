@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""A wrong command line of any program is its exit code and one clear line, and no more."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+
+from ironic_virt.cmd import fake_ironic, fault_proxy, fleet, shell
+from ironic_virt.cmd.demo import run as demo
+from ironic_virt.exit_codes import ExitCode, FleetExitCode
+
+PROGRAMS = {
+    "demo": shell,
+    "ironic-virt-fake-ironic": fake_ironic,
+    "ironic-virt-fault-proxy": fault_proxy,
+    "ironic-virt-fleet": fleet,
+}
+LINES = {
+    "demo --nodes 0": "argument --nodes: '0' is not a number from 1",
+    "demo --nodes many": "argument --nodes: 'many' is not a number from 1",
+    "demo --servers -1": "argument --servers: '-1' is not a number from 1",
+    "demo --nodes 2": "argument --servers: 3 don't fit on 2 nodes (--nodes)",
+    "demo --servers 6": "argument --servers: 6 don't fit on 5 nodes (--nodes)",
+    "demo --deploy-time -1": "--deploy-time: '-1' is not a number of seconds, 0 to 3600",
+    "demo --deploy-time nan": "--deploy-time: 'nan' is not a number of seconds, 0 to 3600",
+    "demo now": "unrecognized arguments: now",
+    "ironic-virt-fake-ironic --deploy-time soon": "'soon' is neither seconds such as 5 nor a r",
+    "ironic-virt-fake-ironic --deploy-time 30,5": "'30,5' is neither seconds such as 5 nor a r",
+    "ironic-virt-fake-ironic --max-version new": "'new' is not an API version such as 1.81",
+    "ironic-virt-fake-ironic --min-version 1.9 --max-version 1.8": "it is above --max-version",
+    "ironic-virt-fake-ironic --nodes -3": "'-3' is not a number from 0",
+    "ironic-virt-fake-ironic --port 70000": "'70000' is not a port",
+    "ironic-virt-fake-ironic --auth magic": "'magic' is neither none nor token",
+    "ironic-virt-fake-ironic --threads 0": "'0' is not a number from 1",
+    "ironic-virt-fake-ironic --surprise": "unknown option '--surprise'",
+    "ironic-virt-fault-proxy": "the following arguments are required: --target",
+    "ironic-virt-fault-proxy --target ironic:6385": "'ironic:6385' is not an http or https URL",
+    **{
+        f"ironic-virt-fault-proxy --target http://a.invalid --rule {shlex.quote(rule)}": complaint
+        for rule, complaint in (
+            ("", "'' is not a rule"),
+            ("flood", "'flood' is not a rule: no such fault"),
+            ("delay", "'delay' is not a rule"),
+            ("hang=5", "'hang=5' is not a rule"),
+            ("delay=soon", "could not convert string to float: 'soon'"),
+            ("hang text=no", "hang does not take text"),
+            ("hang path=(", "'hang path=(' is not a rule"),
+            ("hang rate=2", "rate is from 0 to 1"),
+            ("hang often", "'hang often' is not a rule"),
+        )
+    },
+    "ironic-virt-fleet": "which command?",
+    "ironic-virt-fleet chck": "did you mean check?",
+    "ironic-virt-fleet check --nope": "unknown option '--nope'",
+    "ironic-virt-fleet check --service-conf one": "--service-conf: one is not <host>=<file>",
+    "ironic-virt-fleet check --code nothing-like-it": "no finding has the code nothing-like-it",
+    "ironic-virt-fleet check --apply": "argument --apply: only with --fix",
+    "ironic-virt-fleet check --column nope": "the columns are Severity",
+    "ironic-virt-fleet check --code lease-nobody": "the nearest are lease-of-nobody, ",
+    "ironic-virt-fleet plan shards": "give the file of each service",
+    "ironic-virt-fleet plan shards --cell a --include-new": "--include-new: not with --cell",
+    "ironic-virt-fleet plan shards --output /none/at/all": "can't write to the directory /none/at",
+    "ironic-virt-fleet plan shards --serves one": "argument --serves: ",
+    "ironic-virt-fleet plan shards --serves a=b --accept none": "no finding has the code none",
+    "ironic-virt-fleet plan move --from one": "arguments are required: --to",
+}
+FAULTS = (
+    *("delay=", "hang", "drip=", "reset-before", "reset-after", "truncate", "redirect="),
+    *("status=", "max-version=", "omit=", "malform=", "body="),
+)
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_a_wrong_command_line_is_an_exit_code_and_one_line(line, monkeypatch, capsys) -> None:
+    monkeypatch.setattr(demo, "run", lambda *_: pytest.fail("it began"))
+    name, *argv = shlex.split(line)
+    with pytest.raises(SystemExit) as ended:
+        raise SystemExit(PROGRAMS[name].main([name, *argv] if name == "demo" else argv))
+    is_fleet = name == "ironic-virt-fleet"
+    assert ended.value.code == (FleetExitCode.FAILED if is_fleet else ExitCode.REFUSED)
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert err.startswith("ironic-virt")
+    assert LINES[line] in err
+
+
+@pytest.mark.parametrize(
+    ("line", "examples"),
+    [
+        ("demo", [f"\n  ironic-virt demo {options}" for options in (" ", "--nodes", "-v")]),
+        ("ironic-virt-fake-ironic", ["examples:", "--deploy-time 5,30"]),
+        ("ironic-virt-fault-proxy", ["examples:", *(f"\n  {fault}" for fault in FAULTS)]),
+        ("ironic-virt-fleet check", ["ironic-virt-fleet check --service-conf"]),
+    ],
+)
+def test_the_help_has_examples(line, examples, capsys) -> None:
+    name, *argv = line.split()
+    with pytest.raises(SystemExit) as ended:
+        raise SystemExit(PROGRAMS[name].main([*([name] if name == "demo" else argv), "--help"]))
+    assert not ended.value.code
+    text = capsys.readouterr().out
+    assert [example for example in examples if example not in text] == []

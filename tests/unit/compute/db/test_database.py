@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Transactions: what is tried again, how often, and what errors say."""
+
+from __future__ import annotations
+
+import logging
+import pathlib
+import time
+
+import pytest
+import sqlalchemy as sa
+from oslo_db import exception as db_exception
+
+from ironic_virt.compute import errors
+from ironic_virt.compute.db import Database
+from tests.unit.compute.db.conftest import Load
+
+LOST = db_exception.DBConnectionError(Exception("gone"))
+CONFLICT = db_exception.DBDeadlock(Exception("deadlock"))
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    pauses: list[float] = []
+    monkeypatch.setattr(time, "sleep", pauses.append)
+    return pauses
+
+
+@pytest.fixture
+def db(load: Load, tmp_path: pathlib.Path, pauses: list[float]) -> Database:
+    return Database(load(f"sqlite:///{tmp_path}/x.sqlite"))
+
+
+class Failing:
+    """Work that fails a number of times."""
+
+    def __init__(self, *failures: Exception) -> None:
+        self.failures = list(failures)
+        self.runs = 0
+
+    def __call__(self, connection: sa.Connection) -> str:
+        self.runs += 1
+        if self.failures:
+            raise self.failures.pop(0)
+        return "done"
+
+
+def test_a_conflict_is_tried_again(db: Database, pauses: list[float]) -> None:
+    work = Failing(CONFLICT, CONFLICT)
+    assert db.write(work) == "done"
+    assert work.runs == 3
+    assert len(pauses) == 2
+
+
+def test_a_connection_that_is_lost_is_told_to_who_comes_again(
+    db: Database, pauses: list[float]
+) -> None:
+    with pytest.raises(errors.DatabaseUnreachable, match="gone"):
+        db.read(Failing(LOST))
+    assert pauses == []
+
+
+def test_conflicts_without_an_end_end_in_an_error(db: Database) -> None:
+    with pytest.raises(errors.DatabaseFailed, match="deadlock"):
+        db.write(Failing(*[CONFLICT] * 999))
+
+
+def test_a_failed_transaction_has_no_effect(db: Database) -> None:
+    db.write(lambda connection: connection.exec_driver_sql("CREATE TABLE t (a INT)"))
+
+    def work(connection: sa.Connection) -> None:
+        connection.exec_driver_sql("INSERT INTO t VALUES (1)")
+        raise errors.NoSuchInstance("x")
+
+    with pytest.raises(errors.NoSuchInstance):
+        db.write(work)
+    assert db.read(lambda c: c.scalar(sa.text("SELECT count(*) FROM t"))) == 0
+
+
+def test_a_patient_user_waits_for_the_database_to_come_up(
+    load: Load, tmp_path: pathlib.Path
+) -> None:
+    directory = tmp_path / "later"
+    conf = load(f"sqlite:///{directory}/x.sqlite", "max_retries = 2\nretry_interval = 7")
+    pauses: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 2:
+            directory.mkdir()
+
+    Database(conf, sleep=sleep).open(make=True)
+    assert pauses == [7, 7]
+    directory.rename(tmp_path / "elsewhere")
+    given_up = Database(conf, sleep=lambda _: None)
+    with pytest.raises(errors.DatabaseUnreachable, match="unable to open database file"):
+        given_up.open(make=True)
+    hasty = Database(conf, patient=False, sleep=pauses.append)
+    with pytest.raises(errors.DatabaseUnreachable):
+        hasty.open(make=True)
+    assert pauses == [7, 7]
+
+
+def test_no_log_line_and_no_error_holds_user_data(
+    load: Load, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    db = Database(load(f"sqlite:///{tmp_path}/x.sqlite", "connection_debug = 100"), patient=False)
+    db.open(make=True)
+    statement = sa.text("INSERT INTO instances (user_data) VALUES (:user_data)")
+    with pytest.raises(errors.DatabaseFailed) as raised:
+        db.write(lambda c: c.execute(statement, {"user_data": "hush-hush"}))
+    assert "NOT NULL" in str(raised.value)
+    cause: BaseException | None = raised.value
+    while cause is not None:
+        assert "hush-hush" not in str(cause)
+        cause = cause.__cause__
+    assert "INSERT INTO instances" in caplog.text
+    assert "hush-hush" not in caplog.text
+    logging.getLogger("sqlalchemy.engine").setLevel(logging.NOTSET)

@@ -1,0 +1,335 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Stories of a tear-down: from every state, repeatable, and never of another's node."""
+
+import dataclasses
+from typing import Any
+
+import msgspec
+import pytest
+
+from ironic_virt import exceptions, virt
+from ironic_virt.baremetal import states
+from ironic_virt.testing.fake_ironic import FakeIronic
+from tests.unit.driver.conftest import DURATIONS
+from tests.unit.driver.stage import (
+    INSTANCE,
+    STRANGER,
+    Act,
+    SetStage,
+    Stage,
+    find_locked,
+    meanwhile,
+)
+
+
+def test_an_instance_leaves_its_node_without_a_trace_once(stage, fake, node) -> None:
+    untouched = stage.trace(node)
+    placed = stage.active(node)
+    stage.destroy(placed)
+    assert fake.node(node)["instance_uuid"] is None
+    assert stage.service.reports == ["tearing down: active"]
+    fake.requests.clear()
+    stage.destroy(placed)
+    assert fake.requests.mutating() == [], "it is gone already"
+    assert stage.trace(node) == untouched
+    stage.reserve(placed)
+    stage.service.reports.clear()
+    stage.destroy(placed)
+    assert stage.service.reports == ["released: available"]
+
+
+@pytest.mark.parametrize("undeploy", [0, 3, 60])
+def test_a_request_whose_reply_is_lost_is_not_sent_again(set_stage, undeploy) -> None:
+    fake = FakeIronic(durations=dataclasses.replace(DURATIONS, undeploy=undeploy))
+    stage = set_stage(fake)
+    placed = stage.active(fake.add_node(ports=1, resource_class="gold"))
+    fake.faults.lose_reply("PUT", "/states/provision$")
+    stage.destroy(placed)
+    assert len(fake.requests.matching("PUT", "/states/provision$")) == 1
+
+
+def test_a_request_that_never_came_is_sent_again(stage, fake, instance) -> None:
+    lost = fake.faults.reset("PUT", "/states/provision$")
+    stage.destroy(instance)
+    assert lost.hits == 1
+    assert stage.provision_requests("deleted") == 1
+
+
+def test_a_refusal_is_no_failure_if_the_instance_left_its_node(stage, fake, node, instance):
+    gone = meanwhile(lambda: fake.set_node(node, instance_uuid=None), hits=True)
+    fake.faults.status(400, "PUT", "/states/provision$", when=gone)
+    stage.destroy(instance)
+    assert fake.node(node)["instance_uuid"] is None
+
+
+def test_a_release_that_is_refused_is_an_error(stage: Stage, fake: FakeIronic, node: str) -> None:
+    stage.reserve(stage.instance(node))
+    fake.faults.status(409, "PATCH", body="Not in this state.", count=None)
+    with pytest.raises(exceptions.Conflict, match=r"Not in this state\."):
+        stage.destroy(stage.instance(node))
+    assert fake.node(node)["instance_uuid"] == INSTANCE
+
+
+def test_a_deployment_that_runs_is_torn_down_too(stage, fake, node) -> None:
+    stage.reserve(stage.instance(node))
+    fake.set_node(node, provision_state="deploying")
+
+    # Ironic takes no other request in this state: it has to be waited for.
+    def deployed(method: str, path: str, body: Any) -> bool:
+        if fake.node(node)["provision_state"] == "deploying":
+            fake.set_node(node, provision_state="active")
+        return False
+
+    fake.faults.delay(0, "GET", f"/nodes/{node}$", when=deployed)
+    stage.destroy(stage.instance(node))
+    assert fake.node(node)["instance_uuid"] is None
+    assert stage.provision_requests("deleted") == 1
+
+
+STEPS = {state: states.tear_down_step(state) for state in sorted(states.ALL)}
+PASSING = [state for state, step in STEPS.items() if step is states.TearDownStep.WAIT]
+
+
+@pytest.mark.parametrize("state", [state for state in STEPS if state not in PASSING])
+def test_from_every_state_that_stays_the_instance_comes_off(stage, fake, node, state) -> None:
+    info = {"flavor_name": "bm"}
+    fake.set_node(node, instance_uuid=INSTANCE, provision_state=state, instance_info=info)
+    stage.destroy(stage.instance(node))
+    there = fake.node(node)
+    assert (there["instance_uuid"], there["instance_info"]) == (None, {})
+    asked = stage.provision_requests("deleted")
+    assert asked == (STEPS[state] is not states.TearDownStep.RELEASE), "and not again in an error"
+
+
+@pytest.mark.parametrize("state", PASSING)
+def test_a_state_that_passes_is_waited_for_and_never_acted_in(fake, set_stage, node, state):
+    stage = set_stage(fake, unprovision_timeout=30)
+    fake.set_node(node, instance_uuid=INSTANCE, provision_state=state)
+    with pytest.raises(exceptions.WaitTimeout, match="unprovision_timeout") as caught:
+        stage.destroy(stage.instance(node))
+    assert state in caught.value.last_seen
+    assert fake.requests.mutating() == []
+    assert fake.node(node)["instance_uuid"] == INSTANCE
+
+
+def test_in_an_unknown_state_ironic_decides(stage: Stage, fake: FakeIronic, node: str) -> None:
+    fake.set_node(
+        node, instance_uuid=INSTANCE, provision_state="brand new", instance_info={"a": "b"}
+    )
+    with pytest.raises(exceptions.TearDownFailed, match=r"refused 'deleted'.*'brand new'"):
+        stage.destroy(stage.instance(node))
+    there = fake.node(node)
+    assert (there["instance_uuid"], there["instance_info"]) == (INSTANCE, {"a": "b"})
+
+
+def test_a_tear_down_that_fails_is_not_passed_off_as_done(stage, fake, node, instance) -> None:
+    fake.fail_next("undeploy", "the BMC does not answer")
+    with pytest.raises(exceptions.TearDownFailed, match="the BMC does not answer") as caught:
+        stage.destroy(instance)
+    assert (caught.value.node, caught.value.instance) == (node, INSTANCE)
+    assert caught.value.last_error == fake.node(node)["last_error"]
+    # Ironic has given the instance up and keeps the node for its operator.
+    assert fake.node(node)["provision_state"] == "error"
+    assert stage.driver.get_inventory(node).reserved == 1
+    stage.destroy(instance)
+
+
+def test_a_node_that_ends_in_error_is_not_asked_again(stage, fake, node, instance) -> None:
+    record = fake.bm.store.nodes.get(node)
+
+    def fails() -> None:
+        fake.bm.update(record, provision_state="error", last_error="no BMC", reservation=None)
+
+    fake.bm.timeline.after(1, fails)
+    with pytest.raises(exceptions.TearDownFailed, match="no BMC"):
+        stage.destroy(instance)
+    assert stage.provision_requests("deleted") == 1
+    assert fake.node(node)["instance_uuid"] == INSTANCE
+
+
+@pytest.mark.parametrize("locked", [False, True])
+def test_a_node_that_comes_back_with_its_server_is_asked_again(
+    stage, fake, node, instance, locked
+) -> None:
+    record = fake.bm.store.nodes.get(node)
+
+    def comes_back() -> None:
+        # As after a conductor's death, or when an operator interferes.
+        fake.bm.update(record, provision_state="active", reservation=None)
+
+    fake.bm.timeline.after(1, comes_back)
+    if locked:
+        find_locked(fake, "PUT", "/states/provision$")
+    stage.destroy(instance)
+    assert stage.provision_requests("deleted") == 2 - locked
+    assert fake.node(node)["instance_uuid"] is None
+
+
+def test_a_protected_node_stays_and_the_error_says_so(stage, fake, node, instance) -> None:
+    fake.set_node(node, protected=True, protected_reason="runs the till")
+    says = rf"\(runs the till\); .* unset --protected {node}"
+    with pytest.raises(exceptions.TearDownFailed, match=says):
+        stage.destroy(instance)
+    assert stage.provision_requests("deleted") == 0
+    assert fake.node(node)["provision_state"] == "active"
+
+
+def test_maintenance_and_a_failed_cleaning_are_the_operators(stage, fake, node, instance) -> None:
+    fake.set_node(node, maintenance=True)
+    fake.fail_next("clean", "disk is stuck")
+    stage.destroy(instance)
+    assert fake.node(node)["instance_uuid"] is None
+    fake.settle()
+    assert fake.node(node)["provision_state"] == "clean failed"
+    assert fake.node(node)["instance_uuid"] is None
+
+
+OTHER_VIF = virt.Vif("5f1f0000-0000-4000-8000-000000000002")
+ACTS: dict[str, Act] = {
+    "unrescue": Stage.unrescue,
+    "reboot": lambda stage, instance: stage.driver.reboot(instance, "HARD"),
+    "power off": lambda stage, instance: stage.driver.power_off(instance),
+    "power on": lambda stage, instance: stage.driver.power_on(instance),
+    "NMI": lambda stage, instance: stage.driver.trigger_crash_dump(instance),
+    "attach": lambda stage, instance: stage.driver.attach_interface(instance, OTHER_VIF),
+    "detach": lambda stage, instance: stage.driver.detach_interface(instance, OTHER_VIF),
+    "serial console": lambda stage, instance: stage.driver.get_serial_console(instance),
+    "VNC console": lambda stage, instance: stage.driver.get_vnc_console(instance),
+}
+
+
+CLEANUPS: dict[str, Act] = {
+    "destroy": Stage.destroy,
+    "clean up": lambda stage, instance: stage.driver.failed_spawn_cleanup(instance),
+}
+GUARDED = {"spawn": Stage.spawn, **CLEANUPS, **ACTS}
+
+
+@pytest.mark.parametrize("act", GUARDED.values(), ids=GUARDED)
+def test_a_node_of_another_shard_is_never_acted_on(our_stage, our_node, act) -> None:
+    instance = our_stage.active(our_node)
+    our_stage.fake.set_node(our_node, shard="theirs")
+    says = r"'theirs'.*move the node's record"
+    with pytest.raises(exceptions.NodeNotOurs, match=says) as caught:
+        act(our_stage, instance)
+    assert caught.value.instance == INSTANCE
+    assert our_stage.fake.requests.mutating() == []
+
+
+def prepare_networks(stage: Stage, instance: virt.Instance) -> None:
+    stage.driver.prepare_networks_before_block_device_mapping(instance, [OTHER_VIF])
+
+
+NOT_FOUND: dict[str, Act] = {
+    "rebuild": Stage.rebuild,
+    "rescue": Stage.rescue,
+    **ACTS,
+    "diagnostics": lambda stage, instance: stage.driver.get_instance_diagnostics(instance),
+    "networks": prepare_networks,
+}
+
+
+@pytest.mark.parametrize("carries", [STRANGER, None], ids=["a stranger", "nothing"])
+def test_a_node_without_the_instance_is_never_touched(stage, fake, node, instance, carries):
+    fake.set_node(node, instance_uuid=carries)
+    before = fake.node(node)
+    for act in CLEANUPS.values():
+        act(stage, instance)
+    for name, act in NOT_FOUND.items():
+        with pytest.raises(exceptions.InstanceNotFound):
+            act(stage, instance)
+        assert fake.requests.mutating() == [], name
+    assert fake.node(node) == before
+
+
+def test_a_node_that_changes_hands_while_released_is_left_alone(stage, fake, node) -> None:
+    stage.reserve(stage.instance(node))
+
+    stranger = meanwhile(lambda: fake.set_node(node, instance_uuid=STRANGER))
+    fake.faults.delay(0, "GET", "/vifs$", when=stranger)
+    stage.destroy(stage.instance(node))
+    assert fake.node(node)["instance_uuid"] == STRANGER
+
+
+def test_a_node_that_goes_on_while_released_is_read_again(stage, fake, node) -> None:
+    stage.reserve(stage.instance(node))
+    looks = 0
+
+    def goes_on(method: str, path: str, shown: dict[str, Any]) -> None:
+        nonlocal looks
+        if method == "GET" and path.endswith(node):
+            # A service that was taken for dead asks for its deployment, again and again.
+            looks += 1
+            shown["provision_state"] = "deploying"
+
+    stage.edits.append(goes_on)
+    with pytest.raises(exceptions.TearDownFailed, match="went on to 'deploying'"):
+        stage.destroy(stage.instance(node))
+    assert looks == 2
+    assert not stage.provision_requests("deleted")
+    assert fake.node(node)["instance_uuid"] == INSTANCE
+
+
+def test_of_a_node_that_is_locked_no_allocation_is_asked_for(fake, set_stage, node) -> None:
+    stage = set_stage(fake, api_max_retries=1)
+    stage.reserve(stage.instance(node))
+    fake.lock_node(node)
+    fake.requests.clear()
+    with pytest.raises(exceptions.NodeLocked):
+        stage.destroy(stage.instance(node))
+    assert not fake.requests.matching("GET", "/allocations/")
+
+
+def test_without_an_answer_from_ironic_destroy_does_not_pretend(fake, set_stage, node) -> None:
+    stage = set_stage(fake, api_max_retries=1)
+    stage.spawn(stage.instance(node))
+    fake.faults.status(503, count=None)
+    with pytest.raises(exceptions.IronicUnavailable):
+        stage.destroy(stage.instance(node))
+    fake.faults.clear()
+    assert fake.node(node)["provision_state"] == "active"
+
+
+def test_a_locked_node_is_waited_for(fake: FakeIronic, set_stage: SetStage, node: str) -> None:
+    stage = set_stage(fake, api_max_retries=2)
+    stage.spawn(stage.instance(node))
+    fake.lock_node(node)
+    locked_at = fake.clock.now()
+
+    def let_go(method: str, path: str, shown: dict[str, Any]) -> None:
+        if fake.clock.now() - locked_at > 100:
+            fake.unlock_node(node)
+            stage.edits.clear()
+
+    stage.edits.append(let_go)
+    stage.destroy(stage.instance(node))
+    assert fake.clock.now() - locked_at > 100
+    assert fake.node(node)["instance_uuid"] is None
+
+
+def test_a_node_that_stays_locked_is_given_up_in_time(fake, set_stage, node) -> None:
+    stage = set_stage(fake, api_max_retries=2, unprovision_timeout=60)
+    stage.spawn(stage.instance(node))
+    fake.lock_node(node)
+    with pytest.raises(exceptions.NodeLocked, match="another-conductor") as caught:
+        stage.destroy(stage.instance(node))
+    assert "unprovision_timeout" in str(caught.value.__cause__)
+    assert fake.node(node)["instance_uuid"] == INSTANCE
+
+
+def test_a_failed_tear_down_of_an_unreadable_node_is_reported(fake, set_stage, node) -> None:
+    stage = set_stage(fake, api_max_retries=1)
+    stage.spawn(stage.instance(node))
+    fake.fail_next("undeploy", "the BMC does not answer")
+    # The wait sees it in a list; what comes after that is not answered.
+    wait = stage.driver._site.watcher.wait
+
+    def away(*args: Any, **more: Any) -> Any:
+        is_off, node = wait(*args, **more)
+        fake.faults.status(503, "GET", count=None)
+        return is_off, msgspec.structs.replace(node, instance_info=None)
+
+    stage.driver._site.watcher.wait = away  # type: ignore[method-assign]
+    with pytest.raises(exceptions.TearDownFailed, match="the BMC does not answer"):
+        stage.destroy(stage.instance(node))
