@@ -8,8 +8,8 @@ to write to the database.  Another one writes to it, and in the midst of that wa
 reader, which it may not: a third one waits to target another cell, a writer, and goes
 first.  Nothing ends that, and no deadline either, since the API's threads are caught too.
 
-Untargeted code belongs to nova-compute, and all of ours is in one cell.  So which database
-it gets needs no global, and no lock.
+Untargeted code belongs to nova-compute, and all our nova-computes are in one cell.  So the choice
+of its database needs no global, and no lock.
 """
 
 from __future__ import annotations

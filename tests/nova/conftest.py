@@ -2,7 +2,7 @@
 
 """Nova in this process, as ``make nova`` runs it; without Nova nothing is collected.
 
-Nova's test support patches threads unless it is told not to, before its first import.
+Nova's test support patches threads unless a variable is set before its first import.
 """
 
 from __future__ import annotations
@@ -55,19 +55,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if driver == figures.IN_TREE:
             compared = item.path.stem in _COMPARED
             item.add_marker(pytest.mark.seldom if compared else pytest.mark.nightly)
-
-
-@pytest.fixture(scope="session")
-def progress(pytestconfig):
-    """Shows the user what takes so long, whatever pytest captures."""
-    reporter = pytestconfig.pluginmanager.get_plugin("terminalreporter")
-
-    def write(line: str) -> None:
-        if reporter is not None:
-            reporter.ensure_newline()
-            reporter.write_line(line)
-
-    return write
 
 
 @pytest.fixture(scope="session")

@@ -27,6 +27,7 @@ from keystoneauth1 import loading
 from nova import conf as nova_conf
 from nova import utils
 from nova.tests.functional import integrated_helpers
+from oslo_db.sqlalchemy import engines
 
 from ironic_virt.nova import options as ours
 from tests.nova import cases, cells, figures
@@ -50,15 +51,14 @@ _LOCKED = "is locked by host"
 
 
 def _shut_down(service: Any) -> None:
-    """Here and now.  Nova has a thread do it, and its tests don't wait for that.
-
-    Its last act is to take the pools of threads away, from the next test if it is late.
-    """
+    """Shut down in this thread: a new one, as in Nova, could outlive the test."""
     service.manager.graceful_shutdown(0)
 
 
 class Deployment(cases.UnderPytest, integrated_helpers.ProviderUsageBaseTestCase):
-    """Base class of scenarios; a subclass names the driver.
+    """Base class of scenarios; a subclass is given what it needs as keywords.
+
+    One whose name begins with Test is run; any other is the base of such classes.
 
     :cvar driver: whose ``nova-compute`` it is.
     :cvar given: the fixture with the Ironic that the scenario may use; ``None``: none.
@@ -76,8 +76,11 @@ class Deployment(cases.UnderPytest, integrated_helpers.ProviderUsageBaseTestCase
     options: ClassVar[Mapping[str, Any]] = {}
     seeds: Iterator[int] = SEEDS
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
+    def __init_subclass__(cls, **given: Any) -> None:
+        super().__init_subclass__()
+        for name, value in given.items():
+            setattr(cls, name, value)
+        cls.__test__ = cls.__name__.startswith("Test")
         cls.compute_driver = DRIVERS[cls.driver]
 
     @pytest.fixture(autouse=True)
@@ -92,8 +95,14 @@ class Deployment(cases.UnderPytest, integrated_helpers.ProviderUsageBaseTestCase
         stack = contextlib.ExitStack()
         self.addCleanup(stack.close)
         stack.enter_context(cells.without_a_lock())
-        # Whatever else this machine is busy with, nobody is taken for dead: a service is down
-        # when a test says so.  The scheduler reads it when it starts.
+        # No database outlives the test, so none has to reach the disk.
+        create = engines.create_engine
+        self.stub_out(
+            "oslo_db.sqlalchemy.engines.create_engine",
+            lambda *args, **options: create(*args, **{**options, "sqlite_synchronous": False}),
+        )
+        # A busy machine must not make a service look dead: it is down when a test says so.
+        # The scheduler reads it when it starts.
         self.flags(service_down_time=_LONG)
         super().setUp()
         # What a nova-compute leaves there is for the next one of this test.
@@ -183,10 +192,10 @@ class Deployment(cases.UnderPytest, integrated_helpers.ProviderUsageBaseTestCase
         self._asked("PATCH", f"/nodes/{node}", [{"op": "remove", "path": "/instance_uuid"}])
         return self._asked("DELETE", f"/nodes/{node}").status_code
 
-    # -- somebody else on Ironic ----------------------------------------------
+    # -- an operator of Ironic ------------------------------------------------
 
     def ironic(self, method: str, path: str, body: Any = None) -> Any:
-        """A request of an operator's, who asks again while something is done to the node."""
+        """An operator's request, repeated while the node has an operation in progress."""
         answer = self._asked(method, path, body)
         assert answer.ok, f"{method} {path}: {answer.status_code} {answer.text}"
         return answer.json() if answer.content else None
@@ -208,7 +217,6 @@ class Deployment(cases.UnderPytest, integrated_helpers.ProviderUsageBaseTestCase
         )
 
     def node(self, uuid: str) -> dict[str, Any]:
-        """A node as it is."""
         return self.ironic("GET", f"/nodes/{uuid}")
 
     def kept_by_ironic(self, node: str) -> dict[str, Any]:
@@ -277,11 +285,10 @@ class Deployment(cases.UnderPytest, integrated_helpers.ProviderUsageBaseTestCase
         self.ironic("PATCH", f"/nodes/{node}", [{"op": "add", "path": path, "value": kind}])
 
     def server(self, server: dict[str, Any]) -> dict[str, Any]:
-        """A server as it is."""
         return self.api.get_server(server["id"])
 
     def wait_for(self, server: dict[str, Any], status: str) -> dict[str, Any]:
-        """A server when it has a status and nothing is being done to it."""
+        """A server when it has a status and no task."""
 
         def there(seen: dict[str, Any]) -> bool:
             assert status == "ERROR" or seen["status"] != "ERROR", seen.get("fault", seen)

@@ -8,6 +8,7 @@ import contextlib
 import io
 import json
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,7 @@ class Fleet(Services):
         assert nova_conf
         self._files = Path(self.enterContext(tempfile.TemporaryDirectory()))
         self._hosts: list[str] = []
+        self.services: dict[str, Any] = {}
 
     def _load(self, files: Any, directories: Any) -> Any:
         # Nova's configuration can't be loaded again in a process.
@@ -91,38 +93,40 @@ class Fleet(Services):
 
         :param code: the exit code that it must have.
         """
-        self._loads = 0
-        printed, said = io.StringIO(), io.StringIO()
         if {"apply", "undo"} & set(arguments[:1]) and "--dry-run" not in arguments:
             arguments = (*arguments, "--yes")
+        rows = self.run_fleet(arguments)
+        assert self.code == code, (self.code, rows, self.said)
+        return rows
+
+    def run_fleet(self, arguments: Sequence[str]) -> Any:
+        """Run the command, ``code`` is its exit code; what it has printed as JSON."""
+        self._loads = 0
+        printed, said = io.StringIO(), io.StringIO()
         with (
             root_logger.kept(),
             contextlib.redirect_stdout(printed),
             contextlib.redirect_stderr(said),
         ):
             try:
-                found = fleet.main([*arguments, "-f", "json"])
+                self.code: Any = fleet.main([*arguments, "-f", "json"])
             except SystemExit as ended:
-                found = ended.code
+                self.code = ended.code
             finally:
                 self.said = said.getvalue()
-        assert found == code, (found, printed.getvalue(), self.said)
         return json.loads(printed.getvalue()) if printed.getvalue() else None
+
+    def stop(self, *hosts: str) -> None:
+        """Stop services, and force them down."""
+        for host in hosts:
+            self.services[host].stop()
+            self.force_down(host)
 
     def check(self) -> dict[str, str]:
         """What the doctor finds: the objects by code; ``rows`` has all of it."""
-        self._loads = 0
-        printed, said = io.StringIO(), io.StringIO()
-        with (
-            root_logger.kept(),
-            contextlib.redirect_stdout(printed),
-            contextlib.redirect_stderr(said),
-        ):
-            code = fleet.main(["check", *self.service_files, "-f", "json"])
-        self.rows = json.loads(printed.getvalue())
-        self.said = said.getvalue()
-        assert code == (FleetExitCode.FOUND if self.rows else FleetExitCode.SOUND), (
-            code,
+        self.rows = self.run_fleet(["check", *self.service_files])
+        assert self.code == (FleetExitCode.FOUND if self.rows else FleetExitCode.SOUND), (
+            self.code,
             self.rows,
             self.said,
         )

@@ -5,7 +5,7 @@
 Its argument is a JSON object: for each name what stands after ``nova-compute`` on the command
 line.  It prints another: for each name the driver's class, and what its loading complained of.
 
-Nova is imported once.  Each configuration is read in a fork of its own, as the first one.
+Nova is imported once.  Each configuration is read in its own fork, as the first one.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Several compute services in one process, each with ``[ironic]`` options of its own.
+"""Several compute services in one process, each with its own ``[ironic]`` options.
 
 Nova's configuration is one object for the whole process, and both drivers read their
 host and their ``[ironic]`` options from it.  So each service gets a driver that reads
 another one, that of its service.  Ours is handed it when it is made.  The in-tree
-driver reads a global of its module; each service gets a module of its own, loaded from
+driver reads a global of its module; each service gets its own module, loaded from
 the same file.  Nothing else of either driver is touched; Nova's own loader loads it.
 """
 
@@ -107,12 +107,18 @@ class Services(Deployment):
         for compute in computes:
             compute.manager.update_available_resource(context.get_admin_context())
 
+    def allocated(self) -> int:
+        """How many nodes are allocated in Placement."""
+        providers = self.placement_call("get", "/resource_providers")["resource_providers"]
+        usages = [self._get_provider_usages(one["uuid"]) for one in providers]
+        return sum(sum(usage.values()) for usage in usages)
+
     def hosts(self) -> dict[str, str]:
         """Which host's each node is, by Nova's records."""
         return {node: host for node, (_, host) in self.records().items()}
 
     def record_ids(self) -> dict[str, Any]:
-        """The compute node record of each node; one that was made anew has another id."""
+        """The compute node record of each node; one that was made again has another id."""
         return {node: number for node, (number, _) in self.records().items()}
 
     def records(self) -> dict[str, tuple[Any, str]]:

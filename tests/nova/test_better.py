@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Cases in which Nova's in-tree driver does harm or waits for ever, and ours doesn't."""
+"""Cases in which Nova's in-tree driver does harm or waits forever, and ours doesn't."""
 
 from __future__ import annotations
 
@@ -27,12 +27,9 @@ def old_ironic(progress) -> Iterator[real_ironic.RealIronic]:
         yield ironic
 
 
-class NoShards(Deployment):
+class NoShards(Deployment, given="old_ironic", starts=True):
     """A compute service of one shard, at an Ironic without shards."""
 
-    __test__ = False
-    given = "old_ironic"
-    starts = True
     options: ClassVar = {"shard": "a"}
 
     def setUp(self) -> None:
@@ -40,22 +37,16 @@ class NoShards(Deployment):
         self.nodes = self.make_nodes(1)
 
 
-class TestNoShardsInTree(NoShards):
+class TestNoShardsInTree(NoShards, driver=figures.IN_TREE):
     """Nova's own driver."""
-
-    __test__ = True
-    driver = figures.IN_TREE
 
     def test_it_takes_everybodys_nodes(self) -> None:
         compute = self.start_service("compute", "compute1")
         assert set(self.nodes) <= set(compute.manager.driver.get_available_nodes())
 
 
-class TestNoShards(NoShards):
+class TestNoShards(NoShards, driver=figures.OURS):
     """Ours."""
-
-    __test__ = True
-    driver = figures.OURS
 
     def test_it_does_not_start(self) -> None:
         with pytest.raises(
@@ -65,11 +56,8 @@ class TestNoShards(NoShards):
         assert self.api.api_get("/os-hypervisors").body["hypervisors"] == []
 
 
-class RebuildOfNow(Deployment):
+class RebuildOfNow(Deployment, starts=True):
     """A rebuild by an API that says "the boot volume too" of every server."""
-
-    __test__ = False
-    starts = True
 
     def setUp(self) -> None:
         super().setUp()
@@ -79,11 +67,8 @@ class RebuildOfNow(Deployment):
         self.say_image_type(self.bare_metal)
 
 
-class TestRebuildOfNowInTree(RebuildOfNow):
+class TestRebuildOfNowInTree(RebuildOfNow, driver=figures.IN_TREE):
     """Nova's own driver."""
-
-    __test__ = True
-    driver = figures.IN_TREE
 
     def test_a_server_without_any_volume_fails_for_having_one(self) -> None:
         self.rebuild(self.booted, IMAGE, microversion="2.93")
@@ -91,11 +76,8 @@ class TestRebuildOfNowInTree(RebuildOfNow):
         assert "volume backed" in failed["fault"]["message"]
 
 
-class TestRebuildOfNow(RebuildOfNow):
+class TestRebuildOfNow(RebuildOfNow, driver=figures.OURS):
     """Ours."""
-
-    __test__ = True
-    driver = figures.OURS
 
     def test_a_server_without_any_volume_is_rebuilt(self) -> None:
         before = self.deployed_long_ago(self.bare_metal)
@@ -115,12 +97,8 @@ class TestRebuildOfNow(RebuildOfNow):
 
 
 @pytest.mark.seldom
-class TestTimeout(Deployment):
+class TestTimeout(Deployment, given="slow_ironic", driver=figures.OURS):
     """A deployment that takes longer than it may."""
-
-    given = "slow_ironic"
-
-    driver = figures.OURS
 
     def test_it_ends_is_undone_and_told_of(self) -> None:
         self.start_nova(self._real, deploy_timeout=5)
@@ -128,7 +106,7 @@ class TestTimeout(Deployment):
         self.start_service("compute", "compute1")
         server = self.wait_for(self.boot(), "ERROR")
         told = self.told_by_the_events(server)
-        # What is told is how long it has waited, which is longer where it was kept waiting.
+        # The text has the seconds of the wait, which are more on a busy machine.
         found = re.search(
             r"timed out after (\d+) s waiting to become active \(\[ironic\] deploy_timeout\)", told
         )

@@ -13,10 +13,8 @@ from tests.nova.deployment import Deployment
 _PATIENCE = 300.0
 
 
-class TestCells(Deployment):
+class TestCells(Deployment, given=None):
     """All of Nova is in this process, and its threads use two cells at a time."""
-
-    given = None
 
     def test_a_cell_can_be_targeted_while_another_one_is(self) -> None:
         found: list[objects.InstanceList] = []

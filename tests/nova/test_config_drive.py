@@ -44,11 +44,8 @@ print(get_configdrive_image(node))
 """
 
 
-class ConfigDrive(Deployment):
+class ConfigDrive(Deployment, starts=True):
     """What both drivers send."""
-
-    __test__ = False
-    starts = True
 
     def image_on(self, node: str) -> bytes:
         """The image that an agent would put on the node."""
@@ -74,7 +71,7 @@ class ConfigDrive(Deployment):
         return json.loads(text) if text and name.endswith("json") else text
 
     def boot_with_drive(self, networks: Any, **more: Any) -> dict[str, Any]:
-        """Ask for a server that is told much."""
+        """Request a server with a large config drive."""
         self.start_service("compute", "compute1")
         return self.boot(
             "told-of-itself",
@@ -185,11 +182,8 @@ class ConfigDrive(Deployment):
         assert static == {"mirror": "http://mirror.example.org"}
 
 
-class TestConfigDriveInTree(ConfigDrive):
+class TestConfigDriveInTree(ConfigDrive, driver=figures.IN_TREE):
     """Nova's own driver."""
-
-    __test__ = True
-    driver = figures.IN_TREE
 
     def test_it_fails_for_a_server_without_networks(self) -> None:
         (node,) = self.make_nodes(1)
@@ -197,11 +191,8 @@ class TestConfigDriveInTree(ConfigDrive):
         assert "configdrive" not in self.kept_by_ironic(node)
 
 
-class TestConfigDrive(ConfigDrive):
+class TestConfigDrive(ConfigDrive, driver=figures.OURS):
     """Ours."""
-
-    __test__ = True
-    driver = figures.OURS
 
     def test_a_server_without_networks_has_one_too(self) -> None:
         (node,) = self.make_nodes(1)
@@ -209,7 +200,7 @@ class TestConfigDrive(ConfigDrive):
         self.wait_for(self.boot_with_drive("none"), "ACTIVE")
         assert self.kept_by_ironic(node)["configdrive"]["user_data"] == USER_DATA
 
-    def test_a_rebuild_for_which_none_can_be_made_leaves_the_server_as_it_is(self) -> None:
+    def test_a_rebuild_without_a_config_drive_leaves_the_server(self) -> None:
         (node,) = self.make_nodes(1)
         self.flags(config_drive_form="iso", group="ironic")
         self.flags(mkisofs_cmd="a-program-that-is-not-there")
@@ -221,7 +212,9 @@ class TestConfigDrive(ConfigDrive):
         def image(files: Any) -> str:
             raise iso_image.NotMade("the host has no memory left")
 
-        self.useFixture(fixtures.MonkeyPatch("ironic_virt.driver.deploy.iso_image.build", image))
+        self.useFixture(
+            fixtures.MonkeyPatch("ironic_virt.driver.deploy.iso_image.pack_image", image)
+        )
         self.act(server, rebuild={"imageRef": OTHER_IMAGE})
         told = self.until(
             lambda: self.told_by_the_events(server), lambda told: "config drive" in told

@@ -28,14 +28,12 @@ VNC = {"protocol": "vnc", "type": "novnc"}
 SERIAL = {"protocol": "serial", "type": "serial"}
 GRAPHICAL = "fake-graphical"
 PATIENCE = 300.0
-"""Seconds that somebody at a line waits to be told something."""
+"""Seconds that a client of a console waits for output."""
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class Consoles(Deployment):
     """One compute service."""
-
-    __test__ = False
 
     def setUp(self) -> None:
         super().setUp()
@@ -86,7 +84,7 @@ class Consoles(Deployment):
         return told["host"], told["port"]
 
     def may_connect(self, server: dict[str, Any], which: dict[str, str], port: int) -> bool:
-        """What a proxy is told before it connects whoever has a token to a port."""
+        """Nova's answer to a proxy that asks whether to connect a client to a port."""
         admin = context.get_admin_context()
         instance = objects.Instance.get_by_uuid(admin, server["id"])
         return rpcapi.ComputeAPI().validate_console_port(admin, instance, str(port), which["type"])
@@ -129,10 +127,7 @@ class Consoles(Deployment):
 
     @contextlib.contextmanager
     def connected(self, port: int) -> Iterator[socket.socket]:
-        """A session on a line, which has said who it is.
-
-        Ironic says that a console is on when its program runs, and not only when that listens.
-        """
+        """Open a session and wait for its greeting: Ironic reports a console before it listens."""
 
         def connect() -> socket.socket | None:
             try:
@@ -161,18 +156,12 @@ def is_over(session: socket.socket) -> bool:
     return True
 
 
-class TestConsolesInTree(Consoles):
+class TestConsolesInTree(Consoles, driver=figures.IN_TREE):
     """Nova's own driver."""
 
-    __test__ = True
-    driver = figures.IN_TREE
 
-
-class TestConsoles(Consoles):
+class TestConsoles(Consoles, driver=figures.OURS):
     """Ours, and what only ours does."""
-
-    __test__ = True
-    driver = figures.OURS
 
     def test_a_serial_console_is_switched_on_for_whoever_asks(self) -> None:
         node, port = self.node_with_a_serial_line()

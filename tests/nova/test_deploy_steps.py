@@ -15,15 +15,11 @@ from tests.nova.deployment import Deployment
 LEFT_OUT = {"interface": "deploy", "step": "deploy", "args": {}, "priority": 0}
 
 
-class TestDeploySteps(Deployment):
+class TestDeploySteps(Deployment, starts=True, driver=figures.OURS):
     """Ours; Nova's own driver knows none."""
 
-    starts = True
-
-    driver = figures.OURS
-
     def boot_asking(self, steps: str) -> dict[str, Any]:
-        """A server with a flavor of its own, which the newest API finds in order."""
+        """A server with its own flavor, which the newest API finds in order."""
         specs = {"extra_specs": {"ironic:deploy_steps": steps}}
         with utils.temporary_mutation(self.api, microversion="latest"):
             self.api.post_extra_spec(self.flavor_id, specs)
@@ -41,6 +37,6 @@ class TestDeploySteps(Deployment):
         assert (after["instance_uuid"], after["instance_info"]) == (None, {})
         assert after["provision_updated_at"] == before["provision_updated_at"]
         self.delete(server)
-        # Fake hardware has but one step, and is told to do without it.
+        # Fake hardware has but one step, and the flavor leaves it out.
         server = self.boot_asking(json.dumps([LEFT_OUT]))
         assert "No deploy steps returned" in self.told_by_the_events(server)

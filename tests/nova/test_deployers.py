@@ -125,7 +125,7 @@ def kolla(directory: Path, override: Path, **more: str) -> list[str]:
 
 
 def openstack_ansible(directory: Path) -> list[str]:
-    """openstack-ansible: a variable stands in the template, the host's own before the role's."""
+    """openstack-ansible: the template has a variable; the host's value wins over the role's."""
     own = yaml.safe_load((FILES / "openstack-ansible/group_vars/ironic_compute.yml").read_text())
     variables = {"nova_compute_driver": "ironic.IronicDriver"} | own
     directory.mkdir()
@@ -150,7 +150,7 @@ def openstack_helm(directory: Path) -> list[str]:
 def by_hand(directory: Path) -> list[str]:
     """The file on the page for those who begin."""
     page = ROOT / "doc" / "source" / "start" / "nova.rst"
-    (text,) = typed.blocks(typed.section(page, "A Nova that has no Ironic yet"), "ini")
+    (text,) = typed.blocks(typed.section(page, "A Nova without Ironic so far"), "ini")
     path = directory / "nova.conf"
     path.write_text(text)
     return ["--config-file", str(path)]
@@ -193,9 +193,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]
         "by hand",
     ],
 )
-def test_nova_loads_the_driver_by_what_a_tool_makes_of_our_file(
-    loaded: dict[str, dict[str, Any]], tool: str
-) -> None:
+def test_nova_loads_the_driver_by_what_a_tool_makes_of_our_file(loaded, tool) -> None:
     assert loaded[tool]["driver"] == OURS, loaded[tool]
 
 
@@ -203,9 +201,7 @@ def test_without_our_file_nova_loads_its_own(loaded: dict[str, dict[str, Any]]) 
     assert loaded["nothing of ours"]["driver"] == IN_TREE, loaded["nothing of ours"]
 
 
-def test_the_driver_knows_all_that_kolla_and_openstack_ansible_write(
-    loaded: dict[str, dict[str, Any]],
-) -> None:
+def test_the_driver_knows_all_options_of_kolla_and_osa(loaded: dict[str, dict[str, Any]]) -> None:
     tools = [
         "kolla-ansible",
         "kolla-ansible with a shard",
@@ -216,9 +212,7 @@ def test_the_driver_knows_all_that_kolla_and_openstack_ansible_write(
     assert [line for tool in tools for line in loaded[tool]["complaints"]] == []
 
 
-def test_the_driver_names_what_the_helm_chart_writes_in_vain(
-    loaded: dict[str, dict[str, Any]],
-) -> None:
+def test_the_driver_names_what_the_helm_chart_writes_in_vain(loaded) -> None:
     names = {line.split(" in ", 1)[0] for line in loaded["openstack-helm"]["complaints"]}
     assert names == {
         f"[option-questionable] [ironic] {name}" for name in ("api_endpoint", "auth_version")

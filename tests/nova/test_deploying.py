@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What flavor, image and project say of a deployment, as the node is told it; both drivers."""
+"""What flavor, image and project say of a deployment, as written to the node; both drivers."""
 
 from __future__ import annotations
 
@@ -16,15 +16,12 @@ FAST_IMAGE = "9a1c8b5e-0000-4000-8000-000000000011"
 CAPABILITIES = {"boot_mode": "uefi", "secure_boot": "true"}
 
 
-class Deploying(Deployment):
+class Deploying(Deployment, starts=True):
     """One compute service."""
 
-    __test__ = False
-    starts = True
     options: ClassVar = {"api_retry_interval": 1}
 
     def start(self) -> None:
-        """Start it."""
         self.compute = self.start_service("compute", "compute1")
 
     def refresh(self) -> None:
@@ -89,10 +86,10 @@ class Deploying(Deployment):
         self.wait_for_node(node, "available")
 
     def look_at_the_advice(self, told: str) -> None:
-        """What the user of a server on a protected node is told."""
+        """Check the advice to the user of a server on a protected node."""
         raise NotImplementedError
 
-    def test_a_node_that_is_retired_is_not_offered_when_its_server_has_gone(self) -> None:
+    def test_a_retired_node_is_not_offered_after_its_server(self) -> None:
         (node,) = self.make_nodes(1)
         self.start()
         server = self.wait_for(self.boot(), "ACTIVE")
@@ -105,27 +102,21 @@ class Deploying(Deployment):
         assert "No valid host" in refused["fault"]["message"]
 
 
-class TestDeployingInTree(Deploying):
+class TestDeployingInTree(Deploying, driver=figures.IN_TREE):
     """Nova's own driver."""
-
-    __test__ = True
-    driver = figures.IN_TREE
 
     def look_at_the_advice(self, told: str) -> None:
         assert told == "ForbiddenException"
 
 
-class TestDeploying(Deploying):
+class TestDeploying(Deploying, driver=figures.OURS):
     """Ours, and what only ours does."""
-
-    __test__ = True
-    driver = figures.OURS
 
     def look_at_the_advice(self, told: str) -> None:
         assert "is protected (runs the till); take the protection off in Ironic first" in told
         assert "openstack baremetal node unset --protected" in told
 
-    def test_the_project_is_the_nodes_lessee_as_long_as_it_has_the_server(self) -> None:
+    def test_the_project_is_the_nodes_lessee_while_its_server_lives(self) -> None:
         self.flags(project_fields=["lessee"], group="ironic")
         (node,) = self.make_nodes(1)
         self.start()

@@ -70,7 +70,7 @@ class Environment:
         place.mkdir(exist_ok=True)
         _link(SITE, place, lambda name: name == "nova" or name.startswith("nova-"))
         if place != self.site:
-            # As dist-packages beside /usr/local, or an editable installation of Nova.
+            # As dist-packages next to /usr/local, or an editable installation of Nova.
             (self.site / "nova.pth").write_text(f"{place}\n")
 
     def pip(self, *arguments: str) -> str:
@@ -98,9 +98,7 @@ def _link(source: Path, target: Path, wanted: Callable[[str], bool]) -> None:
 
 
 @pytest.mark.parametrize("place", ["", "elsewhere"])
-def test_nova_loads_the_driver_from_a_wheel_and_says_so(
-    tmp_path: Path, wheel: Path, place: str
-) -> None:
+def test_nova_loads_the_driver_from_a_wheel_and_says_so(tmp_path, wheel, place) -> None:
     environment = Environment(tmp_path / "env", nova=place)
     environment.pip("install", "--no-deps", "--quiet", str(wheel))
     config = tmp_path / "nova.conf"
@@ -132,7 +130,7 @@ def test_nova_loads_the_driver_from_a_wheel_and_says_so(
     ],
 )
 def test_the_recipe_of_an_image_installs_it_beside_nova(
-    tmp_path: Path, wheel: Path, recipe: str, wheels: str, constraints: str
+    tmp_path, wheel, recipe, wheels, constraints
 ) -> None:
     environment = Environment(tmp_path / "env", nova="")
     text = (ROOT / "etc" / "deploy" / recipe).read_text()
@@ -177,9 +175,7 @@ def test_the_wheel_leaves_novas_packages_to_nova(wheel: Path) -> None:
     assert "ironic_virt_nova.pth" in names
 
 
-def test_without_nova_everything_else_works_and_touches_nothing_of_it(
-    tmp_path: Path, wheel: Path
-) -> None:
+def test_without_nova_everything_else_works(tmp_path: Path, wheel: Path) -> None:
     environment = Environment(tmp_path / "env")
     environment.pip("install", "--no-deps", "--quiet", str(wheel))
     done = environment.run("import sys; print([*sys.modules])")

@@ -157,7 +157,7 @@ class TestDriver(cases.UnderPytest, test.NoDBTestCase):
     def test_an_instance_without_a_node_has_no_power_state(self) -> None:
         assert self.make().get_info(self.instance(), use_cache=False).state == 0
 
-    def test_after_an_action_its_own_look_is_fresh_enough_but_not_for_long(self) -> None:
+    def test_an_actions_own_look_is_fresh_enough_but_not_for_long(self) -> None:
         node = self.fake.add_node(provision_state="active", instance_uuid=INSTANCE)
         driver = self.make()
         driver.get_available_nodes()
@@ -198,14 +198,14 @@ class TestDriver(cases.UnderPytest, test.NoDBTestCase):
         assert not any(path.endswith("/states/provision") for path in changes), changes
 
     def told(self, driver: Any, node: str) -> tuple[dict[str, Any], Any]:
-        """What Nova is told of a node: its resource and its inventory."""
+        """What the driver reports of a node: its resource and its inventory."""
         tree = provider_tree.ProviderTree()
         tree.new_root(node, node, generation=1)
         driver.update_provider_tree(tree, node)
         (inventory,) = tree.data(node).inventory.values()
         return driver.get_available_resource(node), inventory
 
-    def test_what_changes_on_a_node_is_told_and_what_does_not_is_not_made_anew(self) -> None:
+    def test_changes_on_a_node_are_told_and_the_rest_is_reused(self) -> None:
         node = self.fake.add_node(properties={"cpus": 8}, resource_class="gold")
         driver = self.make()
         driver.get_available_nodes()
@@ -238,7 +238,7 @@ class TestDriver(cases.UnderPytest, test.NoDBTestCase):
         with pytest.raises(exception.ComputeHostNotFound):
             self.make().get_available_resource("1be26c0b-03f2-4d2e-ae87-c02d7f33c123")
 
-    def test_servers_are_counted_without_a_look_at_the_record_of_each(self) -> None:
+    def test_servers_are_counted_without_reading_each_record(self) -> None:
         for number in range(3):
             self.fake.add_node(provision_state="active", instance_uuid=f"{INSTANCE[:-1]}{number}")
         driver = self.make()
@@ -251,7 +251,7 @@ class TestDriver(cases.UnderPytest, test.NoDBTestCase):
         assert driver.get_num_instances() == 2
         assert len(self.fake.requests) == asked, "nor at Ironic"
 
-    def test_instances_that_nova_does_not_know_are_none_of_its_business(self) -> None:
+    def test_instances_unknown_to_nova_are_not_its_business(self) -> None:
         self.fake.add_node(provision_state="active", instance_uuid=INSTANCE)
         driver = self.make()
         driver._records.known_instances = lambda uuids: {}
@@ -265,7 +265,7 @@ class TestDriver(cases.UnderPytest, test.NoDBTestCase):
         driver.get_available_nodes()
         assert driver.list_instance_uuids() == [INSTANCE]
 
-    def test_nova_2024_1_asks_whether_a_service_is_new_before_it_starts_the_driver(self) -> None:
+    def test_nova_2024_1_asks_for_a_new_service_before_the_start(self) -> None:
         self.fake.add_node(provision_state="active", instance_uuid=INSTANCE)
         driver = self.make(started=False)
         driver._records.known_instances = lambda uuids: dict.fromkeys(uuids, "name")
@@ -275,7 +275,7 @@ class TestDriver(cases.UnderPytest, test.NoDBTestCase):
         driver.get_available_nodes()
         assert driver.list_instance_uuids() == [INSTANCE]
 
-    def test_a_server_that_boots_from_a_volume_is_not_rebuilt_and_stays_as_it_is(self) -> None:
+    def test_a_server_on_a_volume_is_not_rebuilt_and_stays(self) -> None:
         node = self.fake.add_node(provision_state="active", instance_uuid=INSTANCE)
         driver = self.make()
         instance = self.instance(node)

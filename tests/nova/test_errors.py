@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What nova-compute is told of each error, and what it makes of it."""
+"""The Nova error that nova-compute gets for each of our errors, and what it does then."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nova import exception, objects
 from nova.compute import utils as compute_utils
 
 from ironic_virt import exceptions
-from ironic_virt.nova.errors import Doing, translate, translated
+from ironic_virt.nova.errors import Doing, translate_error, translated
 
 NODE = "1be26c0b-03f2-4d2e-ae87-c02d7f33c123"
 UUID = "6d2b4f02-0000-4000-8000-000000000001"
@@ -80,10 +80,10 @@ def reasons(kind: type[exceptions.IronicVirtError]) -> exceptions.IronicVirtErro
         exceptions.BadRequest,
     ],
 )
-def test_where_another_node_may_do_better_the_build_is_rescheduled(kind) -> None:
+def test_a_build_that_may_work_elsewhere_is_rescheduled(kind) -> None:
     error = reasons(kind)
-    assert isinstance(translate(error, Doing.PREPARE, INSTANCE), RESCHEDULED[0])
-    assert isinstance(translate(error, Doing.SPAWN, INSTANCE), RESCHEDULED)
+    assert isinstance(translate_error(error, Doing.PREPARE, INSTANCE), RESCHEDULED[0])
+    assert isinstance(translate_error(error, Doing.SPAWN, INSTANCE), RESCHEDULED)
 
 
 @pytest.mark.parametrize(
@@ -101,14 +101,14 @@ def test_where_another_node_may_do_better_the_build_is_rescheduled(kind) -> None
 def test_where_no_node_would_do_better_the_build_is_aborted(kind) -> None:
     error = reasons(kind)
     # Before the spawn, Nova would replace the text of a BuildAbortException.
-    assert type(translate(error, Doing.PREPARE, INSTANCE)) is ABORTED[0]
-    assert type(translate(error, Doing.SPAWN, INSTANCE)) is ABORTED[1]
+    assert type(translate_error(error, Doing.PREPARE, INSTANCE)) is ABORTED[0]
+    assert type(translate_error(error, Doing.SPAWN, INSTANCE)) is ABORTED[1]
 
 
 @pytest.mark.parametrize("doing", [Doing.PREPARE, Doing.SPAWN, Doing.REBUILD])
 def test_a_server_that_is_being_deleted_is_no_failed_build(doing: Doing) -> None:
     error = exceptions.BuildAborted(NODE, UUID, "the server is being deleted")
-    told = translate(error, doing, INSTANCE)
+    told = translate_error(error, doing, INSTANCE)
     assert isinstance(told, exception.UnexpectedDeletingTaskStateError)
 
 
@@ -139,7 +139,7 @@ def test_only_what_has_failed_is_an_error_in_the_log(caplog: pytest.LogCaptureFi
 )
 def test_what_could_not_be_torn_down_keeps_its_ports(kind) -> None:
     # The one kind after which Nova does not release them.
-    told = translate(reasons(kind), Doing.DESTROY, INSTANCE)
+    told = translate_error(reasons(kind), Doing.DESTROY, INSTANCE)
     assert isinstance(told, exception.InstancePowerOffFailure)
 
 
@@ -151,22 +151,22 @@ def test_what_could_not_be_torn_down_keeps_its_ports(kind) -> None:
     ],
 )
 def test_a_server_whose_disk_is_as_it_was_stays_as_it_is(error) -> None:
-    told = translate(error, Doing.REBUILD, INSTANCE)
+    told = translate_error(error, Doing.REBUILD, INSTANCE)
     assert isinstance(told, exception.InstanceFaultRollback)
     assert "this" in compute_utils.exception_to_dict(told.inner_exception)["message"]
 
 
 @pytest.mark.parametrize("disk", [exceptions.Disk.UNKNOWN, exceptions.Disk.REWRITTEN])
-def test_a_server_whose_disk_is_not_as_it_was_is_in_error_and_says_so(disk) -> None:
+def test_a_server_whose_disk_changed_is_in_error_and_says_so(disk) -> None:
     error = exceptions.RebuildFailed(NODE, UUID, "this is why" * 99, disk)
-    told = translate(error, Doing.REBUILD, INSTANCE)
+    told = translate_error(error, Doing.REBUILD, INSTANCE)
     assert not isinstance(told, exception.InstanceFaultRollback)
     assert disk.value in compute_utils.exception_to_dict(told)["message"]
 
 
 def test_a_rebuild_without_a_node_is_told_of() -> None:
-    # Nova passes over InstanceNotFound, and the server would seem to be rebuilt for ever.
-    told = translate(exceptions.InstanceNotFound(UUID), Doing.REBUILD, INSTANCE)
+    # Nova passes over InstanceNotFound, and the server would seem to be rebuilt forever.
+    told = translate_error(exceptions.InstanceNotFound(UUID), Doing.REBUILD, INSTANCE)
     assert not isinstance(told, exception.InstanceNotFound)
 
 
@@ -188,12 +188,12 @@ def test_a_rebuild_without_a_node_is_told_of() -> None:
     ],
 )
 def test_a_rescue_that_failed_is_told_of_as_such(doing, kind, error) -> None:
-    assert type(translate(error, doing, INSTANCE)) is kind
+    assert type(translate_error(error, doing, INSTANCE)) is kind
 
 
 @pytest.mark.parametrize("doing", [Doing.REBOOT, Doing.POWER_ON, Doing.POWER_OFF, Doing.LOOK])
 def test_an_instance_without_a_node_is_not_found(doing: Doing) -> None:
-    told = translate(exceptions.InstanceNotFound(UUID), doing, INSTANCE)
+    told = translate_error(exceptions.InstanceNotFound(UUID), doing, INSTANCE)
     assert isinstance(told, exception.InstanceNotFound)
 
 
@@ -202,12 +202,12 @@ def test_an_instance_without_a_node_is_not_found(doing: Doing) -> None:
     [exceptions.InventoryTooOld, exceptions.IronicUnreachable, exceptions.IronicUnauthorized],
 )
 def test_without_a_list_the_driver_is_not_ready(kind) -> None:
-    assert isinstance(translate(reasons(kind), Doing.LIST), exception.VirtDriverNotReady)
+    assert isinstance(translate_error(reasons(kind), Doing.LIST), exception.VirtDriverNotReady)
 
 
 def test_a_node_that_is_gone_is_an_unknown_compute_host() -> None:
     error = exceptions.NodeNotAvailable(NODE, None, "Ironic has no such node")
-    told = translate(error, Doing.NODE)
+    told = translate_error(error, Doing.NODE)
     assert isinstance(told, exception.ComputeHostNotFound)
     assert NODE in str(told)
 
@@ -216,8 +216,8 @@ def test_a_node_that_is_gone_is_an_unknown_compute_host() -> None:
 def test_a_user_reads_the_reason_whatever_was_being_done(doing: Doing) -> None:
     error = exceptions.TearDownFailed(NODE, UUID, "the BMC says no")
     error.add_note("Undoing it failed too")
-    told = translate(error, doing, INSTANCE)
-    # Nova shows users the text of its own errors only, and no more than 255 characters.
+    told = translate_error(error, doing, INSTANCE)
+    # Nova shows users only the texts of Nova's errors, and no more than 255 characters.
     shown = compute_utils.exception_to_dict(told)["message"]
     assert "the BMC says no; Undoing it failed too" in shown
 
@@ -236,7 +236,9 @@ def test_every_error_has_a_translation_for_all_that_is_done() -> None:
     )
     for kind in {one for root in roots for one in kinds(root)}:
         for doing in Doing:
-            assert isinstance(translate(reasons(kind), doing, INSTANCE), exception.NovaException)
+            assert isinstance(
+                translate_error(reasons(kind), doing, INSTANCE), exception.NovaException
+            )
 
 
 def test_errors_that_are_not_ours_pass() -> None:

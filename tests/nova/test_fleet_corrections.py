@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import dataclasses
 from typing import Any
 from unittest import mock
@@ -11,7 +13,9 @@ from unittest import mock
 import pytest
 
 from ironic_virt.baremetal.client import IronicClient
-from ironic_virt.fleet import cells, corrections
+from ironic_virt.cmd.fleet_check import Check
+from ironic_virt.fleet import cells, checks, corrections, lock
+from ironic_virt.fleet import placement as fleet_placement
 from ironic_virt.fleet.deployment import Server
 from ironic_virt.fleet.findings import Finding, Severity
 from ironic_virt.fleet.placement import PlacementClient
@@ -57,9 +61,7 @@ def correct(code: str, placement: Any, ironic: Any, about: str = NODE, **facts: 
 
 @pytest.mark.parametrize("servers", [[], [GONE]], ids=["unknown", "deleted"])
 @pytest.mark.parametrize("kind", [None, "INSTANCE", "MIGRATION"])
-def test_allocations_of_nobody_are_deleted(
-    placement: Any, ironic: Any, known: dict[str, list[Any]], servers: list[Server], kind: Any
-) -> None:
+def test_allocations_of_nobody_are_deleted(placement, ironic, known, servers, kind) -> None:
     known["servers"], placement.consumer_type.return_value = servers, kind
     correct("allocation-of-nobody", placement, ironic, consumer=SERVER)
     placement.delete_allocations.assert_called_once_with(SERVER)
@@ -75,9 +77,7 @@ def test_allocations_of_nobody_are_deleted(
     ],
     ids=["server", "migration", "being built", "somebody else's"],
 )
-def test_allocations_of_somebody_stay(
-    placement: Any, ironic: Any, known: dict[str, list[Any]], now: dict[str, list[Any]], kind: str
-) -> None:
+def test_allocations_of_somebody_stay(placement, ironic, known, now, kind) -> None:
     known.update({"servers": [GONE], **now})
     placement.consumer_type.return_value = kind
     with pytest.raises(corrections.NoLongerSo):
@@ -86,9 +86,7 @@ def test_allocations_of_somebody_stay(
 
 
 @pytest.mark.parametrize("code", ["allocation-missing", "allocation-elsewhere"])
-def test_a_server_gets_its_allocation(
-    placement: Any, ironic: Any, known: dict[str, list[Any]], code: str
-) -> None:
+def test_a_server_gets_its_allocation(placement, ironic, known, code) -> None:
     correct(code, placement, ironic, about="former", server=SERVER, provider=NODE)
     placement.allocate.assert_called_once_with(
         SERVER, NODE, "project", "user", instead_of="former"
@@ -107,11 +105,7 @@ def test_a_server_gets_its_allocation(
     ids=["deleted", "being deleted", "no host", "no node", "another node"],
 )
 def test_a_server_that_its_node_does_not_carry_gets_none(
-    placement: Any,
-    ironic: Any,
-    known: dict[str, list[Any]],
-    changes: dict[str, Any],
-    carrier: Any,
+    placement, ironic, known, changes, carrier
 ) -> None:
     known["servers"] = [dataclasses.replace(ALIVE, **changes)]
     ironic.node_of_instance.return_value = carrier
@@ -129,3 +123,20 @@ def test_a_node_is_reserved_only_while_it_is_not_free(placement: Any, ironic: An
     ironic.get_node.return_value = deployments.node(1, provision_state="cleaning")
     correct("offered-unavailable", placement, ironic, **facts)
     placement.reserve.assert_called_once_with("provider", deployments.GOLD)
+
+
+def test_many_findings_are_mended_by_one_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each one would ask for a token, and Ironic for its versions."""
+    finding = Finding("offered-unavailable", Severity.ERROR, "", NODE, "")
+    ironic, placement = mock.Mock(), mock.Mock()
+    monkeypatch.setattr(IronicClient, "from_conf", ironic)
+    monkeypatch.setattr(fleet_placement, "PlacementClient", placement)
+    monkeypatch.setattr(lock, "held", contextlib.nullcontext)
+    monkeypatch.setattr(checks, "run", lambda deployment, codes: [finding] * 3)
+    monkeypatch.setitem(corrections.CORRECTIONS, finding.code, lambda *given: "mended")
+    known = {"read.return_value": deployments.fleet({"a": 1}), "leases.return_value": {}}
+    monkeypatch.setattr(Check, "reader", lambda command, args: mock.Mock(**known))
+    args = argparse.Namespace(fix=finding.code, codes=[], apply=True)
+    rows = Check(mock.Mock(), args).act(args)
+    assert [outcome for *_, outcome in rows] == ["mended"] * 3
+    assert (ironic.call_count, placement.call_count) == (1, 1)

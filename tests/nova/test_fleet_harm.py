@@ -13,6 +13,7 @@ from nova import context, objects
 from nova.db.main import models
 
 from ironic_virt.exit_codes import FleetExitCode
+from ironic_virt.nova import zones
 from tests.nova import figures
 from tests.nova.fleets import Fleet
 
@@ -23,8 +24,6 @@ NOBODY = "5c0d0f6e-0000-4000-8000-000000000009"
 
 class Harm(Fleet):
     """Three services with a shard and two nodes each; those of the first two have a server."""
-
-    __test__ = False
 
     def setUp(self) -> None:
         super().setUp()
@@ -61,11 +60,6 @@ class Harm(Fleet):
         hosts = {host: self.host_of(server) for host, server in self.servers.items()}
         return shards, self.hosts(), hosts
 
-    def stop(self, *hosts: str) -> None:
-        for host in hosts:
-            self.services[host].stop()
-            self.force_down(host)
-
     def aggregate(self, name: str, *hosts: str, zone: str | None = None) -> str:
         """A host aggregate; its uuid."""
         # The API refuses it where a host has servers already.
@@ -86,11 +80,11 @@ class Harm(Fleet):
         body = {"aggregates": [aggregate], "resource_provider_generation": generation}
         self.placement_call("put", f"{path}/aggregates", body)
 
-    def test_who_is_not_named_is_left_alone_and_who_can_not_have_nodes_gets_none(self) -> None:
+    def test_unnamed_services_are_left_alone_and_unfit_ones_get_none(self) -> None:
         # Without a file nobody knows which shard a service serves.
         self.refused("--service-conf", "drain", A, files=())
         self.refused("no other service is named", "drain", A, files=(A,))
-        self.refused("some are with compute-a, which was not named", "drain", A, files=(B,))
+        self.refused("some nodes are with compute-a, which was not named", "drain", A, files=(B,))
         self.refused("compute-typo", "move", "--to", "compute-typo", "--from", A)
         # Files that were swapped.
         for host in (A, B):
@@ -133,7 +127,7 @@ class Harm(Fleet):
         mapping.destroy()
         self.refused("compute-b is not mapped", *to_b)
 
-    def test_one_service_is_drained_and_another_one_that_is_down_keeps_its_own(self) -> None:
+    def test_one_service_is_drained_and_one_down_keeps_its_own(self) -> None:
         self.stop(A, B)
         path = self.plan("drain", A, "--to", C)
         before = self.hosts()
@@ -151,7 +145,7 @@ class Harm(Fleet):
         journal.rename(self._files / "elsewhere")
         for _ in range(2):
             self.fleet("undo", path, code=1)
-            assert "is not here, and only it says what was done" in self.said
+            assert "is missing, and only it says what was done" in self.said
         (self._files / "elsewhere").rename(journal)
         self.stop(C)
         self.services[A] = self.start_compute(A, shard="rack-a")
@@ -169,7 +163,8 @@ class Harm(Fleet):
         path = self.plan("drain", A, "--to", B, "--accept-zone", "az2")
         self.stop(A)
         self.fleet("apply", path)
-        assert [self.aggregates_of(node) for node in self.nodes[A]] == [[az2], [az2]]
+        marked = {az2, *zones.marks([az2])}
+        assert [set(self.aggregates_of(node)) for node in self.nodes[A]] == [marked, marked]
         self.refresh(self.services[B])
         self.reboot(self.servers[A])
         self.aggregate("ssd", C)
@@ -216,6 +211,10 @@ class Harm(Fleet):
         self.stop(A)
         # Nova's own command writes the one and then the other, and was cut off.
         self.set_record_host(node, C)
+        both = ("--accept", "host-differs", "--accept", "node-outside-its-service")
+        fresh = self.plan("move", "--to", C, node, *both)
+        (row,) = self.fleet("apply", fresh, "--dry-run")
+        assert "UPDATE instances SET" in row["Reason"]
         self.fleet("apply", path)
         assert self.host_of(self.servers[A]) == self.hosts()[node] == C
         self.stop(C)
@@ -226,15 +225,9 @@ class Harm(Fleet):
         assert self.host_of(self.servers[A]) == self.hosts()[node] == A
 
 
-class TestHarmInTree(Harm):
+class TestHarmInTree(Harm, driver=figures.IN_TREE):
     """Nova's own driver."""
 
-    __test__ = True
-    driver = figures.IN_TREE
 
-
-class TestHarm(Harm):
+class TestHarm(Harm, driver=figures.OURS):
     """Ours."""
-
-    __test__ = True
-    driver = figures.OURS

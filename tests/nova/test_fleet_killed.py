@@ -90,8 +90,8 @@ def run(world: World, *arguments: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def killed(world: World, journal: Path, rng: random.Random, *arguments: str) -> None:
-    """Start it, and kill it soon after it has begun to change nodes."""
+def killed(world: World, journal: Path, rng: random.Random, *arguments: str) -> bool:
+    """Start it, and kill it soon after it has begun to change nodes; whether it died of that."""
     before = journal.stat().st_size if journal.exists() else 0
     process = subprocess.Popen(
         command(world, *arguments), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -103,9 +103,10 @@ def killed(world: World, journal: Path, rng: random.Random, *arguments: str) -> 
             process.send_signal(signal.SIGKILL)
             break
         time.sleep(0.002)
-    process.wait()
+    return process.wait() == -signal.SIGKILL
 
 
+@pytest.mark.timeout(3600, method="thread")
 def test_a_killed_run_loses_nothing_and_goes_on(world: World, tmp_path: Path) -> None:
     records, rng = Records(world), random.Random("killed")
     plan, before = str(tmp_path / "plan.yaml"), records.hosts()
@@ -113,10 +114,14 @@ def test_a_killed_run_loses_nothing_and_goes_on(world: World, tmp_path: Path) ->
     records.stop()
     run(world, "plan", "drain", DRAINED, "--output", plan, *world.service_files())
     for verb, stopped in (("apply", (DRAINED,)), ("undo", OTHERS)):
-        records.stop(*stopped)
+        deaths = 0
         for _ in range(DEATHS):
-            killed(world, journal, rng, verb, plan, "--yes")
+            # The services that are up would have reported since the last time.
+            records.stop(*stopped)
+            deaths += killed(world, journal, rng, verb, plan, "--yes")
             records.hosts()
+        assert deaths
+        records.stop(*stopped)
         run(world, verb, plan, "--yes")
         hosts = records.hosts()
         # The shard of each is that of its service, whose name it has.

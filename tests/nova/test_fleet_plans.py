@@ -44,10 +44,6 @@ class TestPlans(Fleet):
         self.rows = self.fleet("plan", *arguments, *self.service_files, "--output", path)
         return path
 
-    def stop(self, host: str) -> None:
-        self.services[host].stop()
-        self.force_down(host)
-
     def test_from_a_ring_to_shards_then_to_one_service_and_back(self) -> None:
         ids, hosts = self.record_ids(), self.hosts()
         assert set(self.check()) == {"option-deprecated"}

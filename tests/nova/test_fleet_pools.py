@@ -68,7 +68,7 @@ class Converted(Fleet):
         servers = objects.InstanceList.get_by_host(admin, HOST)
         places, held = {}, {}
         for one in servers:
-            # Whatever was cut off: a server has a record, and one allocation.
+            # After any interruption a server has a record, and one allocation.
             assert records[one.compute_id][1] == one.node
             places[one.uuid] = one.node
             ((provider, body),) = self._get_allocations_by_server_uuid(one.uuid).items()
@@ -315,7 +315,7 @@ class TestCutOff(Converted):
                         was_cut = False
                     except CutOffError:
                         assert len(made) == number
-                        assert "Start the command again" in self.said
+                        assert "Run the command again" in self.said
                 self.seen()
                 self.convert(verb)
                 assert self.seen() == goal, (verb, number, made)

@@ -1,44 +1,46 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What is read of services and cells: leases, and cells of one name."""
+"""What is read of services and cells, and set in Ironic: leases, names, clocks and shards."""
 
 from __future__ import annotations
 
+import datetime
 from types import SimpleNamespace
+from unittest import mock
 
 import pytest
-from nova import context, objects
+from nova import config, context, objects
 from oslo_config import cfg
 
-from ironic_virt import exceptions, standby
-from ironic_virt.fleet import cells
-from ironic_virt.fleet.deployment import Lease
+from ironic_virt import standby
+from ironic_virt.baremetal.client import IronicClient
+from ironic_virt.fleet import cells, nova_conf, reading
+from ironic_virt.fleet.hosts import Hosts
 from ironic_virt.fleet.options import ServiceOptions
+from ironic_virt.fleet.plans.apply import MoveRefused
+from ironic_virt.fleet.plans.nova_world import NovaWorld
 from ironic_virt.fleet.reading import Reader
+from tests.unit.fleet.deployments import NOW, node
 
 
-def test_a_silent_backend_is_asked_once_for_all_its_services(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_silent_backend_is_asked_once_for_all_its_services(monkeypatch) -> None:
     urls = {"a": "etcd3+http://e", "b": "redis://r", "c": "redis://r", "d": "", "e": "redis://r"}
     asked = []
 
-    def age(url: str, ttl: int, host: str) -> float:
+    def look(url: str, ttl: int, namespace: str, host: str) -> standby.Look:
         asked.append(host)
-        if url == "redis://r":
-            raise exceptions.StandbyBackendFailed("no answer within 10 s")
-        return 1.0
+        return standby.Look(untold="no answer") if url == "redis://r" else standby.Look(age=1.0)
 
-    monkeypatch.setattr(standby, "age", age)
+    monkeypatch.setattr(standby, "look_at_lease", look)
     options = {
         host: ServiceOptions(host, written={"standby_backend_url": url} if url else {})
         for host, url in urls.items()
     }
     found = Reader(cfg.ConfigOpts(), options=options).leases()
     assert asked == ["a", "b"]
-    assert found["a"] == Lease(age=1.0)
+    assert found["a"] == standby.Look(age=1.0)
     assert found.keys() == {"a", "b", "c", "e"}
-    assert all("no answer" in found[host].untold for host in "bce")
+    assert all(found[host].untold == "no answer" for host in "bce")
 
 
 def test_two_cells_of_one_name_are_two(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,3 +55,54 @@ def test_two_cells_of_one_name_are_two(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [cell.uuid for cell in cells.cells(["b"])] == ["b"]
     # A name that two have names both.
     assert len(cells.cells(["cell"])) == 2
+
+
+def test_a_database_says_by_its_clock_who_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = SimpleNamespace(
+        id=1, host="a", forced_down=0, disabled=0, report_count=1, created_at=None,
+        last_seen_up=NOW.replace(tzinfo=None),
+    )  # fmt: skip
+    cell = cells.Cell("c", "c", None)
+    monkeypatch.setattr(cells, "_select_rows", lambda cell, statement: [row])
+    late = NOW + datetime.timedelta(hours=1)
+    for clock, here, is_up in ((NOW, late, True), (late, NOW, False), (None, late, False)):
+        monkeypatch.setattr(cells, "clock", lambda cell, clock=clock: clock)
+        (service,) = cells.services(cell, 60, here)
+        assert service.up is is_up
+
+
+def test_slow_answers_put_no_clock_apart(monkeypatch) -> None:
+    times = [NOW]
+
+    def read(cell: cells.Cell) -> datetime.datetime:
+        times.append(times[-1] + datetime.timedelta(seconds=10))
+        return times[-1]
+
+    listed = [cells.Cell(name, name, None) for name in "ab"]
+    channel = SimpleNamespace(send=lambda *_: SimpleNamespace(headers={}))
+    monkeypatch.setattr(cells, "cells", lambda names: listed)
+    monkeypatch.setattr(cells, "clock", read)
+    monkeypatch.setattr(reading.KeystoneChannel, "from_conf", lambda conf: channel)
+    clocks = Reader(cfg.ConfigOpts(), clock=lambda: times[-1])._clocks()
+    assert list(clocks.values()) == [0.0, 0.0]
+
+
+def test_files_and_directories_are_given_to_nova(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[str] = []
+    monkeypatch.setattr(config, "parse_args", given.extend)
+    monkeypatch.setattr(nova_conf, "_keep_native_threads", lambda: None)
+    nova_conf.load(["a.conf"], ["a.d", "b.d"])
+    assert given[1:] == ["--config-file=a.conf", "--config-dir=a.d", "--config-dir=b.d"]
+
+
+@pytest.mark.parametrize(("shard", "changes"), [("a", [("b",)]), ("B", []), ("x", None)])
+def test_a_shard_is_read_again_before_it_is_set(shard, changes) -> None:
+    client = mock.create_autospec(IronicClient, instance=True)
+    client.get_node.return_value = node(1, shard=shard)
+    world = NovaWorld(cfg.ConfigOpts(), client, {}, Hosts(), placement=mock.Mock())
+    if changes is None:
+        with pytest.raises(MoveRefused, match="the shard of node n is now 'x'"):
+            world.set_shard("n", "a", "b")
+    else:
+        world.set_shard("n", "a", "b")
+    assert client.patch_node.call_count == len(changes or ())

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The filters of server groups by themselves: which class Nova takes, and hypervisors beside."""
+"""The filters of server groups alone: which class Nova loads, and what hypervisors get."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from nova.scheduler.filters import (
 )
 from oslo_config import cfg
 
-from ironic_virt.nova import group_members, options, server_groups, sizes
+from ironic_virt.nova import options, server_groups, sizes
 
 objects.register_all()
 
@@ -31,12 +31,13 @@ M1, M2, NEW = (f"{number}" * 8 + "-0000-4000-8000-000000000000" for number in "1
 
 
 def host(
-    name: str, kind: str = "ironic", servers: tuple[str, ...] = (), **stats: str
+    name: str, rack: str | None = None, servers: tuple[str, ...] = (), **free: int
 ) -> host_manager.HostState:
-    """A host state; ``rack`` is the failure domain."""
-    state = host_manager.HostState("compute1" if kind == "ironic" else name, name, "cell1")
-    state.hypervisor_type = kind
-    state.stats = {f"{sizes.STATS_PREFIX}{key}": value for key, value in stats.items()}
+    """A host state: of a node in a failure domain, of a pool, or of neither."""
+    domains = free if rack is None else {rack: 1}
+    state = host_manager.HostState("compute1" if domains else name, name, "cell1")
+    state.uuid = name if rack is not None else M1
+    state.stats = {sizes.FAILURE_DOMAINS: json.dumps(domains)} if domains else {}
     state.instances = dict.fromkeys(servers)
     return state
 
@@ -51,9 +52,9 @@ def request(policy: str, members: dict[str, str], count: int = 1, **more: Any) -
     spec = objects.RequestSpec(
         instance_uuid=NEW, instance_group=group, num_instances=count, **fields
     )
-    silent = ["cell1"] if "silent" in members else []
-    known = group_members.Members(dict(members), silent, first_boot=True)
-    setattr(spec, group_members._ATTRIBUTE, known)
+    known = server_groups.Members(members.values())
+    known.silent += ["cell1"] if "silent" in members else []
+    setattr(spec, server_groups._ATTRIBUTE, known)
     return spec
 
 
@@ -77,11 +78,11 @@ def test_nova_takes_the_later_class_of_a_name(filters: dict[str, Any]) -> None:
 
 def test_hypervisors_are_left_to_novas_own(filters: dict[str, Any]) -> None:
     hosts = [
-        host("kvm1", "QEMU", (M2,)),
-        host("kvm2", "QEMU"),
-        host("n1", failure_domain="r1"),
-        host("n2", failure_domain="r2"),
-        host("n3", failure_domain=""),
+        host("kvm1", servers=(M2,)),
+        host("kvm2"),
+        host("n1", "r1"),
+        host("n2", "r2"),
+        host("n3", ""),
     ]
     chosen = {
         policy: names(filters[name]().filter_all(hosts, request(policy, {M1: "r1"})))
@@ -91,22 +92,20 @@ def test_hypervisors_are_left_to_novas_own(filters: dict[str, Any]) -> None:
 
 
 def test_a_filter_passes_all_hosts_of_another_policy(filters: dict[str, Any]) -> None:
-    hosts = [host("n1", failure_domain="r1")]
+    hosts = [host("n1", "r1")]
     spec = request("affinity", {M1: "r1"})
     assert names(filters["ServerGroupAntiAffinityFilter"]().filter_all(hosts, spec)) == ["n1"]
 
 
 @pytest.mark.parametrize("policy", NAMES)
-def test_a_cell_that_is_silent_lets_no_strict_member_in(
-    filters: dict[str, Any], policy: str
-) -> None:
-    hosts = [host("n1", failure_domain="r1")]
+def test_a_cell_that_is_silent_lets_no_strict_member_in(filters, policy) -> None:
+    hosts = [host("n1", "r1")]
     with pytest.raises(exception.NoValidHost, match="cell cell1 does not answer"):
         filters[NAMES[policy]]().filter_all(hosts, request(policy, {"silent": "r9"}))
 
 
 def test_once_something_is_claimed_nothing_is_raised(filters: dict[str, Any]) -> None:
-    hosts = [host("n1", failure_domain="r1"), host("n2", failure_domain="r1")]
+    hosts = [host("n1", "r1"), host("n2", "r1")]
     spec = request("anti-affinity", {})
     assert names(filters["ServerGroupAntiAffinityFilter"]().filter_all(hosts, spec)) == [
         "n1",
@@ -119,8 +118,8 @@ def test_once_something_is_claimed_nothing_is_raised(filters: dict[str, Any]) ->
 
 def test_pools_pass_by_what_is_free_in_them(filters: dict[str, Any]) -> None:
     pools = [
-        host("gold~compute1", free_by_domain=json.dumps({"r1": 2})),
-        host("gpu~compute1", free_by_domain=json.dumps({"r1": 1, "r2": 1})),
+        host("gold~compute1", r1=2),
+        host("gpu~compute1", r1=1, r2=1),
     ]
     spec = request("anti-affinity", {M1: "r1"})
     passing = filters["ServerGroupAntiAffinityFilter"]().filter_all(pools, spec)
@@ -137,13 +136,8 @@ def test_pools_pass_by_what_is_free_in_them(filters: dict[str, Any]) -> None:
         ("affinity", {}, ["c", "a", "b", "d"]),
     ],
 )
-def test_the_order_in_which_nodes_are_tried(
-    policy: str, members: dict[str, str], order: list[str]
-) -> None:
-    hosts = [
-        host(name, failure_domain=rack)
-        for name, rack in zip("dabc", ("", "r1", "r1", "r2"), strict=True)
-    ]
+def test_the_order_in_which_nodes_are_tried(policy, members, order) -> None:
+    hosts = [host(name, rack) for name, rack in zip("dabc", ("", "r1", "r1", "r2"), strict=True)]
     weigher = server_groups.FailureDomainWeigher()
     handler = weights.HostWeightHandler()
     weighed = handler.get_weighed_objects([weigher], hosts, request(policy, members))
@@ -178,7 +172,8 @@ def test_whose_late_check_is_made(tmp_path: Any, text: str, ours: bool, off: boo
     file = tmp_path / "nova.conf"
     file.write_text(f"[workarounds]\n{text}\n")
     conf = cfg.ConfigOpts()
-    nova_conf.workarounds.register_opts(conf)
+    # Groups that Nova makes share what is set in them.
+    conf.register_opts(nova_conf.workarounds.ALL_OPTS, group="workarounds")
     conf(["--config-file", str(file)])
     assert options.take_over_group_check(conf) is ours
     assert conf.workarounds.disable_group_policy_check_upcall is off

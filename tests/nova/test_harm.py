@@ -18,11 +18,8 @@ from tools import real_ironic
 CHANGES = tuple(f"ironic {method}" for method in ("POST", "PUT", "PATCH", "DELETE"))
 
 
-class Moved(Services):
+class Moved(Services, starts=True):
     """Two nodes, one with a server, that have gone to another service's shard unseen."""
-
-    __test__ = False
-    starts = True
 
     def setUp(self) -> None:
         super().setUp()
@@ -42,11 +39,8 @@ class Moved(Services):
         return [self.node(self.used), self.node(self.free)]
 
 
-class TestMovedInTree(Moved):
+class TestMovedInTree(Moved, driver=figures.IN_TREE):
     """Nova's own driver."""
-
-    __test__ = True
-    driver = figures.IN_TREE
 
     def test_it_acts_on_nodes_of_another_shard(self) -> None:
         self.reboot(self.booted)
@@ -57,11 +51,8 @@ class TestMovedInTree(Moved):
         assert self.wait_for_node(self.used, "available")["instance_uuid"] is None
 
 
-class TestMoved(Moved):
+class TestMoved(Moved, driver=figures.OURS):
     """Ours."""
-
-    __test__ = True
-    driver = figures.OURS
 
     def test_it_refuses_and_changes_nothing(self) -> None:
         sent = len(self.counted.log)
@@ -92,11 +83,8 @@ def small_pages(progress) -> Iterator[real_ironic.RealIronic]:
         yield ironic
 
 
-class HalfAList(Services):
+class HalfAList(Services, given="small_pages"):
     """The second page of a list of nodes fails."""
-
-    __test__ = False
-    given = "small_pages"
 
     def setUp(self) -> None:
         super().setUp()
@@ -110,11 +98,8 @@ class HalfAList(Services):
         self.second_page = proxy.add(Status(500), path="marker=")
 
 
-class TestHalfAListInTree(HalfAList):
+class TestHalfAListInTree(HalfAList, driver=figures.IN_TREE):
     """Nova's own driver."""
-
-    __test__ = True
-    driver = figures.IN_TREE
 
     def test_the_periodic_task_ends_in_an_error(self) -> None:
         with pytest.raises(openstack.exceptions.HttpException):
@@ -123,11 +108,8 @@ class TestHalfAListInTree(HalfAList):
         assert self.records() == self.before
 
 
-class TestHalfAList(HalfAList):
+class TestHalfAList(HalfAList, driver=figures.OURS):
     """Ours."""
-
-    __test__ = True
-    driver = figures.OURS
 
     def test_the_former_list_stays_in_force(self) -> None:
         self.refresh(self.compute)
@@ -146,8 +128,6 @@ class TestHalfAList(HalfAList):
 class Refused(Services):
     """A node whose trait somebody has taken away: Ironic refuses to deploy to it."""
 
-    __test__ = False
-
     def told_of_a_boot(self) -> str:
         """What the owner of such a server can read of it."""
         self.start_nova(self._real, api_retry_interval=1)
@@ -163,21 +143,15 @@ class Refused(Services):
 REASON = "Cannot specify instance traits that are not also set on the node"
 
 
-class TestRefusedInTree(Refused):
+class TestRefusedInTree(Refused, driver=figures.IN_TREE):
     """Nova's own driver."""
-
-    __test__ = True
-    driver = figures.IN_TREE
 
     def test_why_is_lost(self) -> None:
         assert REASON not in self.told_of_a_boot()
 
 
-class TestRefused(Refused):
+class TestRefused(Refused, driver=figures.OURS):
     """Ours."""
-
-    __test__ = True
-    driver = figures.OURS
 
     def test_why_is_told(self) -> None:
         assert REASON in self.told_of_a_boot()

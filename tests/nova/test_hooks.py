@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Hooks of a project that is installed beside Nova: the example of the documentation."""
+"""Hooks of a project that is installed next to Nova: the example of the documentation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from ironic_virt.nova import config_drive
 from tests import entry_points, iso_images
 from tests.nova import figures
 from tests.nova.deployment import Deployment
-from tools import real_ironic
 
 EXAMPLE = Path(__file__).parents[2] / "doc" / "source" / "examples" / "storage_network.py"
 STORAGE = "02:b0:4d:00:05:07"
@@ -34,20 +33,11 @@ class TooLate(hooks.Hook):
         raise LookupError("no inventory at https://inventory.internal.test")
 
 
-class WithHooks(Deployment):
+class WithHooks(Deployment, driver=figures.OURS, hook="storage_network"):
     """One compute service with a hook."""
 
-    __test__ = False
-    driver = figures.OURS
-    hook = "storage_network"
-
     @pytest.fixture(autouse=True)
-    def _given(
-        self,
-        ironic: real_ironic.RealIronic,
-        tmp_path: Path,
-        monkeypatch: pytest.MonkeyPatch,
-    ) -> None:
+    def _given(self, ironic, tmp_path, monkeypatch) -> None:
         self._real = ironic
         site = tmp_path / "storage"
         points = {
@@ -91,9 +81,7 @@ class WithHooks(Deployment):
 
 
 @pytest.mark.parametrize("form", ["iso9660", "vfat"])
-def test_novas_image_has_the_changes_in_each_version(
-    form: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_novas_image_has_the_changes_in_each_version(form, monkeypatch) -> None:
     novas = {
         "ec2/latest/meta-data.json": b'{"hostname": "web"}',
         "openstack/2012-08-10/meta_data.json": b'{"uuid": "u", "name": "web"}',
@@ -131,11 +119,9 @@ def test_novas_image_has_the_changes_in_each_version(
 
 
 class TestExample(WithHooks):
-    """Each server that wants it is told of the storage network."""
+    """Each server that requests it gets the storage network's data."""
 
-    __test__ = True
-
-    def test_a_server_is_told_of_another_network_when_it_is_built_and_rebuilt(self) -> None:
+    def test_a_hook_names_another_network_at_a_build_and_a_rebuild(self) -> None:
         (node,) = self.make_nodes(1)
         self.plug_in(node)
         self.start_service("compute", "compute1")
@@ -162,7 +148,7 @@ class TestExample(WithHooks):
             self.look_at(json.loads(image[path]))
         self.delete(server)
 
-    def test_a_server_that_does_not_want_it_is_told_of_its_own_network(self) -> None:
+    def test_a_server_that_declines_the_hook_has_its_own_network(self) -> None:
         (node,) = self.make_nodes(1)
         self.start_service("compute", "compute1")
         port = {"port": self.neutron.port_1["id"]}
@@ -171,7 +157,7 @@ class TestExample(WithHooks):
         assert link["vif_id"] == self.neutron.port_1["id"]
         self.delete(server)
 
-    def test_a_node_that_a_hook_refuses_is_given_back_and_the_user_reads_why(self) -> None:
+    def test_a_node_that_a_hook_refuses_is_given_back_and_says_why(self) -> None:
         (node,) = self.make_nodes(1)
         self.start_service("compute", "compute1")
         server = self.wait_for(self.boot_for_storage(), "ERROR")
@@ -183,13 +169,10 @@ class TestExample(WithHooks):
         self.delete(server)
 
 
-class TestFailing(WithHooks):
+class TestFailing(WithHooks, hook="too_late"):
     """A hook that fails when the node is active."""
 
-    __test__ = True
-    hook = "too_late"
-
-    def test_the_build_fails_the_node_is_torn_down_and_no_other_is_tried(self) -> None:
+    def test_the_build_fails_and_no_other_node_is_tried(self) -> None:
         nodes = self.make_nodes(2)
         self.start_service("compute", "compute1")
         server = self.wait_for(self.boot(), "ERROR")
@@ -205,11 +188,8 @@ class TestFailing(WithHooks):
         self.delete(server)
 
 
-class TestUnknown(WithHooks):
+class TestUnknown(WithHooks, hook="storage_networks"):
     """A hook that is not installed."""
-
-    __test__ = True
-    hook = "storage_networks"
 
     def test_nova_compute_does_not_start(self) -> None:
         said = (

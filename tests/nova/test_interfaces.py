@@ -12,15 +12,9 @@ from nova.tests.functional.api import client
 from tests.nova import figures
 from tests.nova.deployment import Deployment
 
-STEPS = frozenset({"attach an interface", "detach an interface"})
-"""What both drivers are compared in."""
 
-
-class Interfaces(Deployment):
+class Interfaces(Deployment, starts=True):
     """What both drivers go through."""
-
-    __test__ = False
-    starts = True
 
     def attach(self, server: dict[str, Any]) -> str:
         """The port of an interface that is attached to Nova's only network."""
@@ -99,11 +93,8 @@ class Interfaces(Deployment):
         """What the server's user learns of a build for whose port there is none."""
 
 
-class TestInterfacesInTree(Interfaces):
+class TestInterfacesInTree(Interfaces, driver=figures.IN_TREE):
     """Nova's own driver."""
-
-    __test__ = True
-    driver = figures.IN_TREE
 
     def look_at_the_refusal(self, server: dict[str, Any]) -> None:
         assert "free physical ports" not in self.told_by_the_events(server)
@@ -113,11 +104,8 @@ class TestInterfacesInTree(Interfaces):
         assert "free physical ports" not in self.told_by_the_events(server)
 
 
-class TestInterfaces(Interfaces):
+class TestInterfaces(Interfaces, driver=figures.OURS):
     """Ours."""
-
-    __test__ = True
-    driver = figures.OURS
 
     def look_at_the_refusal(self, server: dict[str, Any]) -> None:
         assert "not enough free physical ports" in self.told_by_the_events(server)
@@ -125,14 +113,3 @@ class TestInterfaces(Interfaces):
     def look_at_the_failure(self, server: dict[str, Any], fault: str) -> None:
         assert "aborted" not in fault
         assert "not enough free physical ports" in self.told_by_the_events(server)
-
-
-@pytest.mark.seldom
-def test_neither_step_takes_more_requests_than_with_novas_own() -> None:
-    found = {
-        step: (theirs.steps, ours.steps)
-        for step, theirs, ours in figures.compared()
-        if step in STEPS
-    }
-    assert found.keys() == STEPS, "run the scenarios of both drivers before it"
-    assert {step: pair for step, pair in found.items() if pair[1] > pair[0]} == {}

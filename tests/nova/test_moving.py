@@ -13,11 +13,8 @@ from tests.nova.services import Services
 MOVE = "nova-manage db ironic_compute_node_move --ironic-node-uuid {} --destination-host {}"
 
 
-class Moving(Services):
+class Moving(Services, starts=True):
     """Two compute services with a shard each; the node of the first has a server."""
-
-    __test__ = False
-    starts = True
 
     def setUp(self) -> None:
         super().setUp()
@@ -54,18 +51,12 @@ class Moving(Services):
         assert self.record_ids() == before
 
 
-class TestMovingInTree(Moving):
+class TestMovingInTree(Moving, driver=figures.IN_TREE):
     """Nova's own driver."""
 
-    __test__ = True
-    driver = figures.IN_TREE
 
-
-class TestMoving(Moving):
+class TestMoving(Moving, driver=figures.OURS):
     """Ours, and what only ours does."""
-
-    __test__ = True
-    driver = figures.OURS
 
     def test_before_it_is_moved_nobody_acts_and_the_command_is_named(self) -> None:
         self.change_shard()
@@ -85,17 +76,17 @@ class TestMoving(Moving):
         assert self.node(self.node_in_a) == was
         assert MOVE.format(self.node_in_a, "compute-b") in self.stdlog.logger.output
 
-    def test_a_moved_record_stays_moved_while_its_former_service_cannot_reach_ironic(self) -> None:
+    def test_a_moved_record_stays_moved_during_an_outage(self) -> None:
         self.move_while_ironic_is_silent()
 
     @pytest.mark.seldom
-    def test_it_stays_so_where_nova_has_asked_for_the_records_instead_of_us(self) -> None:
+    def test_it_stays_so_where_nova_asked_for_the_records(self) -> None:
         self.stub_out("ironic_virt.nova.virtapi._FEW", 0)
         self.move_while_ironic_is_silent()
         assert "was moved to another host" in self.stdlog.logger.output
 
     def move_while_ironic_is_silent(self) -> None:
-        """Move a node between two services that live, one of which can't list its nodes."""
+        """Move a node between two running services while one can't list its nodes."""
         with FaultProxy(self._real.url) as proxy:
             (node,) = self.make_nodes(1, shard="c")
             c = self.start_compute(

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What the config drive of a server on ports and bonds says, beside Nova's own driver's."""
+"""The config drive of a server on ports and bonds, compared with Nova's own driver's."""
 
 from __future__ import annotations
 
@@ -33,12 +33,8 @@ def test_where_nova_leaves_the_mtu_to_dhcp_the_network_has_it() -> None:
     assert (link["vif_id"], link["mtu"]) == ("vif-1", 8900)
 
 
-class TestNetworkData(Deployment):
+class TestNetworkData(Deployment, starts=True, driver=figures.OURS):
     """Ours; what Nova's driver would say is asked of it for the same server."""
-
-    starts = True
-
-    driver = figures.OURS
 
     def bond(self, node: str, members: list[str], **fields: Any) -> str:
         """A port group of new ports."""
@@ -77,5 +73,5 @@ class TestNetworkData(Deployment):
             if link["type"] == "bond"
         }
         assert modes["802.3ad"] == ADDRESS
-        # Without an address of its own a port group keeps the one that Neutron gave.
+        # Without its own address a port group keeps the one that Neutron gave.
         assert modes["active-backup"] in {vif["address"] for vif in instance.get_network_info()}

@@ -24,7 +24,7 @@ class TestNewServices(Services):
             and any(f" {logging.getLevelName(one)} " in line for one in range(level, 51, 10))
         ]
 
-    def test_a_service_is_new_and_its_node_has_a_server_that_was_deleted(self) -> None:
+    def test_a_new_service_has_a_node_of_a_deleted_server(self) -> None:
         self.start_nova(self._real)
         (node,) = self.make_nodes(1)
         compute = self.start_compute("compute1")

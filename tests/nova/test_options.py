@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Our options beside Nova's."""
+"""Our options together with Nova's."""
 
 from __future__ import annotations
 
@@ -39,9 +39,7 @@ def test_novas_own_options_keep_their_definition(load) -> None:
         assert conf._get_opt_info(option.dest, "ironic")["opt"] is option
 
 
-def test_an_older_nova_gets_the_options_that_it_lacks(
-    load, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_older_nova_gets_the_options_that_it_lacks(load, monkeypatch) -> None:
     name = "vnc_console_state_timeout"
     older = [option for option in novas.ironic_options if option.dest != name]
     monkeypatch.setattr(novas, "ironic_options", older)
@@ -52,7 +50,7 @@ def test_an_older_nova_gets_the_options_that_it_lacks(
 def test_ours_are_added_and_can_be_registered_again(load) -> None:
     conf = load(deploy_timeout="77")
     options.register_opts(conf)
-    options.settle(conf)
+    options.check_options(conf)
     assert conf.ironic.deploy_timeout == 77
 
 
@@ -61,45 +59,43 @@ def test_ours_are_added_and_can_be_registered_again(load) -> None:
 )
 def test_shard_and_shard_key_are_the_same(load, values: dict[str, str]) -> None:
     conf = load(**values)
-    options.settle(conf)
+    options.check_options(conf)
     assert conf.ironic.shard_key == "a"
 
 
 def test_neither_is_set(load) -> None:
     conf = load()
-    options.settle(conf)
+    options.check_options(conf)
     assert conf.ironic.shard_key is None
 
 
 def test_two_different_shards_are_refused(load) -> None:
     with pytest.raises(exceptions.InvalidConfiguration, match="'b', but shard is 'a'"):
-        options.settle(load(shard="a", shard_key="b"))
+        options.check_options(load(shard="a", shard_key="b"))
 
 
 def test_a_value_that_cannot_be_parsed_is_refused_by_its_name(load) -> None:
     with pytest.raises(exceptions.InvalidConfiguration, match=r"\[ironic\] deploy_timeout"):
-        options.settle(load(deploy_timeout="soon"))
+        options.check_options(load(deploy_timeout="soon"))
 
 
 def test_shard_is_no_deprecated_name_in_nova(load, caplog: pytest.LogCaptureFixture) -> None:
     conf = load(shard="a")
-    options.settle(conf)
+    options.check_options(conf)
     assert conf.ironic.shard_key == "a"
     assert "deprecated" not in caplog.text.lower()
 
 
 @pytest.mark.parametrize("name", ["shard_keyy", "shards", "Shard_Key", "conductorgroup"])
-def test_a_misspelt_option_that_would_decide_which_nodes_are_ours_is_refused(
-    load, name: str
-) -> None:
+def test_a_misspelt_option_that_decides_ownership_is_refused(load, name: str) -> None:
     with pytest.raises(exceptions.InvalidConfiguration, match=rf"\[ironic\] {name}") as caught:
-        options.settle(load(**{name: "a"}))
-    assert "meant?" in str(caught.value)
+        options.check_options(load(**{name: "a"}))
+    assert "did you mean" in str(caught.value)
 
 
 def test_another_misspelt_option_is_warned_of(load, caplog: pytest.LogCaptureFixture) -> None:
     values = {"auth_type": "password", "username": "nova", "user-domain-name": "default"}
-    options.settle(load(**values, shard="a", deploy_timeot="7", api_max_retries="3"))
+    options.check_options(load(**values, shard="a", deploy_timeot="7", api_max_retries="3"))
     (warning,) = caplog.messages
     assert "[ironic] deploy_timeot in " in warning
-    assert "deploy_timeout meant?" in warning
+    assert "did you mean deploy_timeout?" in warning

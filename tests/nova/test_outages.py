@@ -16,8 +16,6 @@ from tests.nova.services import Services
 class Outages(Services):
     """One compute service, which is known to Nova already."""
 
-    __test__ = False
-
     def test_a_service_goes_and_comes_back(self) -> None:
         self.start_nova(self._real)
         nodes = self.make_nodes(2)
@@ -75,11 +73,8 @@ class Outages(Services):
 RUNNING = 1
 
 
-class TestOutagesInTree(Outages):
+class TestOutagesInTree(Outages, driver=figures.IN_TREE):
     """Nova's own driver."""
-
-    __test__ = True
-    driver = figures.IN_TREE
 
     def see_to_what_is_deleted(self, node: str, uuid: str) -> None:
         there = self.node(node)
@@ -90,11 +85,8 @@ class TestOutagesInTree(Outages):
             self.restart_without_ironic()
 
 
-class TestOutages(Outages):
+class TestOutages(Outages, driver=figures.OURS):
     """Ours."""
-
-    __test__ = True
-    driver = figures.OURS
 
     def see_to_what_is_deleted(self, node: str, uuid: str) -> None:
         assert self.wait_for_node(node, "available")["instance_uuid"] is None

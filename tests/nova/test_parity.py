@@ -68,12 +68,10 @@ DEVICES = st.lists(
 
 @parity
 @given(DEVICES, st.sampled_from(["/dev/sda", "/dev/vda", None]))
-def test_a_server_boots_from_the_volume_that_nova_takes_for_its_root(
-    devices: list[dict[str, Any]], root_device_name: str | None
-) -> None:
+def test_a_server_boots_from_the_volume_that_is_novas_root(devices, root_device_name) -> None:
     info = {"root_device_name": root_device_name, "block_device_mapping": devices}
     root = block_device.get_root_bdm(devices)
-    found = values.volumes(info)
+    found = values.volumes_of(info)
     booted = [one.volume_id for one in found if one.boot_index == 0]
     assert booted == ([] if root is None else [root["connection_info"]["serial"]])
     # Ironic takes each index once.
@@ -97,9 +95,7 @@ REQUIREMENTS = st.one_of(
 
 @parity
 @given(WORDS, REQUIREMENTS)
-def test_a_capability_fulfils_what_it_fulfils_by_novas_filter(
-    value: str, requirement: str
-) -> None:
+def test_a_capability_fulfils_what_it_fulfils_by_novas_filter(value, requirement) -> None:
     try:
         expected = extra_specs_ops.match(value, requirement)
     except (IndexError, ValueError):
@@ -126,9 +122,7 @@ FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 
 @parity
 @given(EXTRA_SPECS, st.lists(SIZES, min_size=6, max_size=6), st.lists(st.just("CUSTOM_I")))
-def test_ironic_is_told_what_novas_driver_tells(
-    extra_specs: dict[str, str], sizes: list[int], traits: list[str]
-) -> None:
+def test_ironic_is_told_what_novas_driver_tells(extra_specs, sizes, traits) -> None:
     names = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap")
     flavor = objects.Flavor(
         name="bm", extra_specs=extra_specs, **dict(zip(names, sizes[:5], strict=True))
@@ -152,8 +146,8 @@ def test_ironic_is_told_what_novas_driver_tells(
     patch = theirs.get_deploy_patch(instance, image, flavor, *more)
     expected = {one["path"].removeprefix("/instance_info/"): one["value"] for one in patch}
     node = Node(uuid=NODE, properties=NodeProperties(local_gb=sizes[5]))
-    request = virt.DeployRequest(instance, values.image(image))
-    told = instance_info.wanted(request, node, {})
+    request = virt.DeployRequest(instance, values.image_of(image))
+    told = instance_info.make_info(request, node, {})
     if "capabilities" in told:
         told["capabilities"] = json.loads(told["capabilities"])
         expected["capabilities"] = json.loads(expected["capabilities"])
@@ -210,7 +204,7 @@ def test_a_size_is_what_nova_reads_or_is_named_as_malformed(properties: dict[str
         ",".join
     )
 )
-def test_a_capability_is_what_nova_reads_or_is_named_as_malformed(text: str) -> None:
+def test_a_capability_is_what_nova_reads_or_is_malformed(text: str) -> None:
     properties = {"capabilities": text}
     found = parse_properties(properties)
     expected = {name: value.strip() for name, value in _stats(properties).items() if value}

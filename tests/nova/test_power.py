@@ -16,14 +16,11 @@ from tests.nova.deployment import OTHER_IMAGE, Deployment
 RUNNING, SHUTDOWN = 1, 4
 
 
-class Power(Deployment):
+class Power(Deployment, starts=True):
     """One compute service with one node, which has a server.
 
     :cvar no_nmi: what a user reads of an NMI that the hardware can't take.
     """
-
-    __test__ = False
-    starts = True
 
     no_nmi = "an NMI could not be injected: Driver fake-hardware does not support"
 
@@ -70,7 +67,7 @@ class Power(Deployment):
         self.api.create_server_external_events([event])
 
     def diagnostics(self) -> dict[str, Any]:
-        """What an administrator is told of the server."""
+        """The server's diagnostics, as an administrator gets them."""
         with utils.temporary_mutation(self.api, microversion="2.48"):
             return self.api.api_get(f"/servers/{self.booted['id']}/diagnostics").body
 
@@ -120,12 +117,8 @@ class Power(Deployment):
         self.delete(self.booted)
 
 
-class TestPowerInTree(Power):
+class TestPowerInTree(Power, driver=figures.IN_TREE, no_nmi="BadRequestException"):
     """Nova's own driver."""
-
-    __test__ = True
-    driver = figures.IN_TREE
-    no_nmi = "BadRequestException"
 
     def test_what_nova_was_told_is_undone_by_an_old_list(self) -> None:
         self.start_with_a_server()
@@ -148,11 +141,8 @@ class TestPowerInTree(Power):
         assert caught.value.response.status_code == 501
 
 
-class TestPower(Power):
+class TestPower(Power, driver=figures.OURS):
     """Ours."""
-
-    __test__ = True
-    driver = figures.OURS
 
     def test_what_nova_was_told_stays_so(self) -> None:
         self.start_with_a_server()
@@ -167,7 +157,7 @@ class TestPower(Power):
         self.sync()
         assert self.power_state() == RUNNING
 
-    def test_a_server_whose_node_is_never_powered_off_can_all_but_be_stopped(self) -> None:
+    def test_a_server_on_a_node_without_power_off_works_but_for_stop(self) -> None:
         if not self._asked("GET", "/nodes?fields=disable_power_off").ok:
             self.skipTest("this Ironic powers every node off")
         self.start_with_a_server(disable_power_off=True)
@@ -203,7 +193,7 @@ class TestPower(Power):
         told = self.until(
             lambda: self.told_by_the_events(self.booted), lambda told: "shelving" in told
         )
-        assert "no image can be made of it" in told
+        assert "no image can be made of that disk" in told
         seen = self.until(
             lambda: self.server(self.booted),
             lambda seen: seen["OS-EXT-STS:task_state"] is None,

@@ -15,11 +15,8 @@ from tests.nova.deployment import IMAGE, OTHER_IMAGE, Deployment
 PARTITION = "9a1c8b5e-0000-4000-8000-000000000001"
 
 
-class Rebuild(Deployment):
+class Rebuild(Deployment, starts=True):
     """One compute service with one node."""
-
-    __test__ = False
-    starts = True
 
     def setUp(self) -> None:
         super().setUp()
@@ -57,7 +54,7 @@ class Rebuild(Deployment):
         self.delete(server)
 
     @pytest.mark.seldom
-    def test_a_rebuild_that_fails_on_the_node_leaves_the_server_in_error(self) -> None:
+    def test_a_rebuild_that_fails_on_the_node_ends_in_error(self) -> None:
         compute = self.start_service("compute", "compute1")
         server = self.wait_for(self.boot(), "ACTIVE")
         self.say_image_type(self.bare_metal)
@@ -67,7 +64,7 @@ class Rebuild(Deployment):
         self.look_at_the_failure(self.wait_for(server, "ERROR"))
         there = self.wait_for_node(self.bare_metal, "deploy failed")
         assert there["instance_uuid"] == server["id"]
-        # Nova's doing, whatever the driver; the node stays reserved.
+        # Nova does so with any driver; the node stays reserved.
         assert self._get_allocations_by_server_uuid(server["id"]) == {}
         compute.manager.update_available_resource(context.get_admin_context())
         (inventory,) = self._get_provider_inventory(self.bare_metal).values()
@@ -83,21 +80,15 @@ class Rebuild(Deployment):
         raise NotImplementedError
 
 
-class TestRebuildInTree(Rebuild):
+class TestRebuildInTree(Rebuild, driver=figures.IN_TREE):
     """Nova's own driver."""
-
-    __test__ = True
-    driver = figures.IN_TREE
 
     def look_at_the_failure(self, server: dict[str, Any]) -> None:
         assert "disk" not in server["fault"]["message"].replace("the disk is gone", "")
 
 
-class TestRebuild(Rebuild):
+class TestRebuild(Rebuild, driver=figures.OURS):
     """Ours."""
-
-    __test__ = True
-    driver = figures.OURS
 
     def look_at_the_failure(self, server: dict[str, Any]) -> None:
         told = server["fault"]["message"]

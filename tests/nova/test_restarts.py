@@ -10,16 +10,14 @@ from typing import Any
 import pytest
 from nova import context, objects
 from nova.compute import task_states, vm_states
+from nova.virt import driver
 
 from ironic_virt import exceptions
-from ironic_virt.nova import release
 from ironic_virt.testing.fault_proxy import FaultProxy, Status
 from tests.nova import figures
 from tests.nova.services import Services
 
-SHOWS_INSTANCES = "ComputeDriver.process_instances_at_startup" not in {
-    feature.name for feature in release.lacking()
-}
+SHOWS_INSTANCES = hasattr(driver.ComputeDriver, "process_instances_at_startup")
 
 # What a user asks for to bring a server into a task.
 ACTIONS = {
@@ -29,10 +27,8 @@ ACTIONS = {
 }
 
 
-class TestRestarts(Services):
+class TestRestarts(Services, driver=figures.OURS):
     """One compute service; its servers are put into the states that a restart finds."""
-
-    driver = figures.OURS
 
     def restart(
         self,
@@ -42,7 +38,7 @@ class TestRestarts(Services):
         *,
         asked: str | None = None,
     ) -> None:
-        """Start the service anew as if it had been stopped in a task of these servers.
+        """Start the service again as if it had been stopped in a task of these servers.
 
         :param asked: what a user has asked for, if it isn't the task.
         """
@@ -127,7 +123,7 @@ class TestRestarts(Services):
         nodes, servers = self.start(3)
         for server, task in zip(
             servers,
-            # Nova's build writes the other two, whatever a user has asked for meanwhile.
+            # Nova's build writes the other two even over a delete.
             (task_states.DELETING, task_states.BLOCK_DEVICE_MAPPING, task_states.SPAWNING),
             strict=True,
         ):

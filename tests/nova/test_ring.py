@@ -16,14 +16,11 @@ from tests.nova.services import Services
 A, B, C = "compute-a", "compute-b", "compute-c"
 
 
-class Peers(Services):
+class Peers(Services, starts=True):
     """Some nodes, two or more of each host's by the ring.
 
     :cvar peers: the hosts.
     """
-
-    __test__ = False
-    starts = True
 
     peers: tuple[str, ...]
 
@@ -35,7 +32,7 @@ class Peers(Services):
             self.nodes += self.make_nodes(1)
 
     def start(self, host: str, driver: str | None = None) -> Any:
-        # Nova's own driver reads a peer_list only beside a conductor group.
+        # Nova's own driver reads a peer_list only together with a conductor group.
         return self.start_compute(host, driver, conductor_group="", peer_list=list(self.peers))
 
     def one_of(self, host: str) -> str:
@@ -43,10 +40,8 @@ class Peers(Services):
         return next(node for node in self.nodes if self.hosts()[node] == host)
 
 
-class Failover(Peers):
+class Failover(Peers, peers=(A, B, C)):
     """What both drivers go through."""
-
-    peers = (A, B, C)
 
     def test_free_nodes_of_a_dead_service_move_and_come_back(self) -> None:
         a = self.start(A)
@@ -96,26 +91,16 @@ def owner(compute: Any, node: str) -> str:
     return driver._driver._site.nodes.ownership._ring.owner(node)
 
 
-class TestFailoverInTree(Failover):
+class TestFailoverInTree(Failover, driver=figures.IN_TREE):
     """Nova's own driver."""
 
-    __test__ = True
-    driver = figures.IN_TREE
 
-
-class TestFailover(Failover):
+class TestFailover(Failover, driver=figures.OURS):
     """Ours."""
 
-    __test__ = True
-    driver = figures.OURS
 
-
-class TestRollingSwitch(Peers):
+class TestRollingSwitch(Peers, driver=figures.IN_TREE, peers=(A, B)):
     """From Nova's own driver to ours, one host after the other."""
-
-    __test__ = True
-    driver = figures.IN_TREE
-    peers = (A, B)
 
     def test_no_node_moves_and_all_servers_stay(self) -> None:
         a, b = self.start(A), self.start(B)
@@ -127,7 +112,7 @@ class TestRollingSwitch(Peers):
         b.stop()
         b = self.start(B, figures.OURS)
         self.settled(a, b, shared, ids)
-        # One ring, whatever the node.
+        # Both agree about every node.
         seeded = random.Random("nodes")
         for _ in range(1000):
             node = str(uuid.UUID(int=seeded.getrandbits(128), version=4))
@@ -146,7 +131,7 @@ class TestRollingSwitch(Peers):
         self.settled(a, b, shared, ids)
 
     def settled(self, a: Any, b: Any, shared: dict[str, str], ids: dict[str, Any]) -> None:
-        """Refresh again and again: nothing moves, and no record is made anew."""
+        """Refresh again and again: nothing moves, and no record is made again."""
         for each in (a, b, b, a, a, b):
             self.refresh(each)
             assert self.hosts() == shared

@@ -25,7 +25,7 @@ def host(
     """A node as Nova's scheduler has it, by way of what the driver tells Nova."""
     node = virt.NodeResource(name, name, vcpus, memory_mb, local_gb, False, "x86_64", "gold", {})
     state = host_manager.HostState("compute1", name, "cell1")
-    told = values.resource(node)
+    told = values.resource_of(node)
     state.hypervisor_type, state.stats = told["hypervisor_type"], told["stats"]
     return state
 
@@ -59,9 +59,7 @@ def test_a_node_of_the_flavors_sizes_passes(filters: dict[str, Any], name: str) 
 
 
 @pytest.mark.parametrize("factor", [0.5, 2])
-def test_a_node_that_has_more_or_less_does_not(
-    filters: dict[str, Any], name: str, factor: float
-) -> None:
+def test_a_node_that_has_more_or_less_does_not(filters, name, factor) -> None:
     node = host(vcpus=int(8 * factor), memory_mb=int(16384 * factor), local_gb=int(100 * factor))
     assert not filters[name].host_passes(node, request())
 
@@ -72,9 +70,7 @@ def test_disks_are_added_up(filters: dict[str, Any]) -> None:
     assert not exact.host_passes(host(), request(root_gb=50, ephemeral_gb=49, swap=1023))
 
 
-def test_a_node_whose_sizes_are_not_known_does_not_pass(
-    filters: dict[str, Any], name: str
-) -> None:
+def test_a_node_whose_sizes_are_not_known_does_not_pass(filters, name) -> None:
     unknown = host(vcpus=0, memory_mb=0, local_gb=0)
     nothing = request(vcpus=0, memory_mb=0, root_gb=0)
     assert not filters[name].host_passes(unknown, nothing)
@@ -115,9 +111,7 @@ def test_the_snuggest_node_weighs_most() -> None:
         ({"trait1:CUSTOM_GPU": "required"}, ["CUSTOM_SSD"], "both"),
     ],
 )
-def test_the_pool_with_the_fewest_needless_traits_weighs_most(
-    specs: dict[str, str], image: list[str], expected: str
-) -> None:
+def test_the_pool_with_the_fewest_needless_traits_weighs_most(specs, image, expected) -> None:
     traits = {"both": {"CUSTOM_GPU", "CUSTOM_SSD"}, "gpu": {"CUSTOM_GPU"}, "plain": set()}
     # What Placement offers has the traits that are required.
     required = {key.partition(":")[2] for key, how in specs.items() if how == "required"}
@@ -126,7 +120,7 @@ def test_the_pool_with_the_fewest_needless_traits_weighs_most(
     for name in (name for name, has in traits.items() if required <= has):
         pool = virt.NodeResource(name, name, 0, 0, 0, False, None, "gold", {})
         pools.append(host_manager.HostState("compute1", name, "cell1"))
-        told = values.resource(dataclasses.replace(pool, traits=frozenset(traits[name])))
+        told = values.resource_of(dataclasses.replace(pool, traits=frozenset(traits[name])))
         pools[-1].hypervisor_type, pools[-1].stats = told["hypervisor_type"], told["stats"]
     properties = objects.ImageMetaProps(traits_required=image)
     spec = objects.RequestSpec(

@@ -7,14 +7,12 @@ from __future__ import annotations
 from typing import Any
 from unittest import mock
 
-import nova.conf
-import oslo_messaging
 import pytest
 from nova import context as nova_context
 from nova import objects, test
 from nova.objects import service as nova_service
 from nova.servicegroup.drivers import db
-from oslo_messaging.rpc.server import RPCServer
+from oslo_messaging._drivers.amqpdriver import AMQPListener, RpcAMQPListener
 
 from ironic_virt.exit_codes import ExitCode
 from ironic_virt.nova.service_record import ServiceRecord
@@ -48,7 +46,7 @@ class TestServiceRecord(cases.UnderPytest, test.TestCase):
         self.now = 1000.0
         # Put back after the test.
         self.stub_out(
-            "oslo_messaging.rpc.server.RPCServer._process_incoming", RPCServer._process_incoming
+            "oslo_messaging._drivers.amqpdriver.RpcAMQPListener.__call__", RpcAMQPListener.__call__
         )
         # With the other one, Nova does not refuse ours for its version.
         for host in (HOST, "compute2"):
@@ -63,7 +61,7 @@ class TestServiceRecord(cases.UnderPytest, test.TestCase):
         self.record = ServiceRecord(HOST, self.lease, GRACE, clock=lambda: self.now)
         self.ours = Process()
 
-    def test_a_process_that_has_lost_its_lease_acknowledges_no_message(self) -> None:
+    def test_a_process_without_its_lease_acknowledges_no_message(self) -> None:
         class Halted(Exception):
             """In the place of the end of the process."""
 
@@ -71,21 +69,19 @@ class TestServiceRecord(cases.UnderPytest, test.TestCase):
         self.lease._leave, self.lease._halt = exits.append, mock.Mock(side_effect=Halted)
         self.lease.take(HOST)
         self.record.take_over(self.ours)
-        servers = {}
-        for host in (HOST, "conductor1"):
-            servers[host] = mock.Mock(spec=RPCServer, conf=nova.conf.CONF, dispatcher=mock.Mock())
-            servers[host]._target = oslo_messaging.Target(server=host)
-        message = mock.MagicMock()
-        RPCServer._process_incoming(servers[HOST], [message])
-        message.acknowledge.assert_called_once_with()
-        self.now += 60
-        message = mock.MagicMock()
-        with pytest.raises(Halted):
-            RPCServer._process_incoming(servers[HOST], [message])
-        assert not message.acknowledge.called
+        listener = mock.Mock(spec=RpcAMQPListener)
+        with mock.patch.object(AMQPListener, "__call__") as receive:
+            message = mock.Mock()
+            RpcAMQPListener.__call__(listener, message)
+            message.acknowledge.assert_called_once_with()
+            receive.assert_called_once_with(message)
+            self.now += 60
+            message = mock.Mock()
+            with pytest.raises(Halted):
+                RpcAMQPListener.__call__(listener, message)
+            assert not message.acknowledge.called
+            receive.assert_called_once()
         assert exits == [ExitCode.LEASE_LOST]
-        RPCServer._process_incoming(servers["conductor1"], [message])
-        assert message.acknowledge.called
 
     def start(self) -> None:
         self.record.take_over(self.ours)
@@ -104,7 +100,7 @@ class TestServiceRecord(cases.UnderPytest, test.TestCase):
         assert fresh.report_count == self.ours.service_ref.report_count
         assert fresh.last_seen_up is not None
 
-    def test_a_process_without_the_lease_is_seen_whenever_it_was_started(self) -> None:
+    def test_a_process_without_the_lease_is_seen_whenever_it_started(self) -> None:
         other = Process()
         self.start()
         for _ in range(3):
@@ -118,7 +114,7 @@ class TestServiceRecord(cases.UnderPytest, test.TestCase):
         self.ours.report()
         assert self.lease.foreign_reports == 2
 
-    def test_the_last_report_of_the_former_holder_is_no_reason_for_a_warning(self) -> None:
+    def test_the_former_holders_last_report_causes_no_warning(self) -> None:
         former = Process()
         self.start()
         self.ours.report()
@@ -127,7 +123,7 @@ class TestServiceRecord(cases.UnderPytest, test.TestCase):
         self.ours.report()
         assert self.warnings() == 0
 
-    def test_who_gives_the_lease_back_leaves_the_reports_to_the_next_one(self) -> None:
+    def test_a_lease_given_back_leaves_the_reports_to_the_next_one(self) -> None:
         self.start()
         self.ours.report()
         count = Process().service_ref.report_count
@@ -141,7 +137,7 @@ class TestServiceRecord(cases.UnderPytest, test.TestCase):
             self.ours.report()
         assert Process().service_ref.report_count > 0
 
-    def test_a_takeover_by_an_older_package_has_its_own_version_in_the_record(self) -> None:
+    def test_a_takeover_by_an_older_package_records_its_own_version(self) -> None:
         # Read before the wait, in which another process has written a newer one.
         self.lease.was_standby = True
         newer = Process().service_ref

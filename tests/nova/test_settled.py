@@ -28,7 +28,8 @@ from nova.compute import resource_tracker, task_states, vm_states
 from oslo_utils import timeutils
 from oslo_utils.fixture import TimeFixture
 
-from ironic_virt.nova import capabilities, tracker, warm
+from ironic_virt.nova import tracker, warm
+from ironic_virt.nova.driver import IronicDriver
 from ironic_virt.nova.observer import Observer
 from tests.nova.services import Services
 
@@ -53,11 +54,8 @@ def differences(before: dict[str, Any], after: dict[str, Any]) -> list[tuple[Any
     ]
 
 
-class Settled(Services):
+class Settled(Services, starts=True, nodes_made=5):
     """A nova-compute with a few nodes, in which nothing changes by itself."""
-
-    starts = True
-    nodes_made = 5
 
     def setUp(self) -> None:
         super().setUp()
@@ -258,7 +256,7 @@ class TestPlacement(Settled):
         assert inventory[GOLD]["reserved"] == 1
         assert self.passed == sorted([node, other])
 
-    def test_a_consumer_that_nova_does_not_know_is_looked_at_until_it_is_gone(self) -> None:
+    def test_an_unknown_consumer_is_looked_at_until_it_is_gone(self) -> None:
         """A server of another host, which is deleted while its allocation can't be."""
         node = self.nodes[0]
         self.settle()
@@ -520,7 +518,7 @@ class TestRestarts(Settled):
 
     @property
     def path(self) -> str:
-        return warm.path_of(CONF.state_path, HOST)
+        return warm.state_path(CONF.state_path, HOST)
 
     def restart(self) -> list[str]:
         """Start the stopped service; the nodes that got a whole pass, one at least.
@@ -627,7 +625,7 @@ class TestRestarts(Settled):
             self.delete(server)
         self.restart()
         assert node in self.passed
-        # One that was to be built here, of which its record does not tell.
+        # A server that was to be built here, although its record names no host.
         self.stop()
         free = next(name for name in self.nodes if name != node)
         instance = objects.Instance(
@@ -696,9 +694,9 @@ class TestRestarts(Settled):
         self.restart()
         assert sorted(self.passed) == sorted(self.nodes)
 
-    def test_what_a_process_would_write_is_other_than_what_the_last_one_wrote(self) -> None:
+    def test_a_write_unlike_the_former_processs_is_noticed(self) -> None:
         self.stop()
-        with mock.patch.dict(capabilities.CAPABILITIES, supports_multiattach=True):
+        with mock.patch.dict(IronicDriver.capabilities, supports_multiattach=True):
             self.restart()
             assert sorted(self.passed) == sorted(self.nodes)
             assert "COMPUTE_VOLUME_MULTI_ATTACH" in self.traits(self.nodes[0])
@@ -722,10 +720,8 @@ class TestRestarts(Settled):
         assert self.restart() == []
 
 
-class TestChoices(Services):
+class TestChoices(Services, starts=True):
     """When nodes are not passed over, or all of them are looked at."""
-
-    starts = True
 
     def passed(self) -> list[str]:
         """The nodes that get a whole pass in a period."""

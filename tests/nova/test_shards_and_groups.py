@@ -29,18 +29,17 @@ def two_groups(progress) -> Iterator[real_ironic.RealIronic]:
 
 
 class Parts(Services):
-    """What both drivers go through, whatever divides the nodes.
+    """What both drivers go through, by shards or by groups.
 
     :cvar field: of a node, which says what part it is in.
     :cvar parts: of compute-a and of compute-b.
     """
 
-    __test__ = False
     field: str
     parts: tuple[str, str]
 
     def options(self, host: str, part: str) -> dict[str, Any]:
-        """What the compute service of a part is told."""
+        """The options of a part's compute service."""
         return {self.field: part}
 
     def make_strangers(self) -> list[str]:
@@ -84,11 +83,8 @@ class Parts(Services):
             self.wait_for_node(node, "available")
 
 
-class Shards(Parts):
+class Shards(Parts, field="shard", parts=("a", "b")):
     """A shard for each."""
-
-    field = "shard"
-    parts = ("a", "b")
 
     def make_strangers(self) -> list[str]:
         return [*self.make_nodes(1, shard="c"), *self.make_nodes(1)]
@@ -104,7 +100,7 @@ class Shards(Parts):
         self.ironic("PATCH", f"/nodes/{node}", [change])
         self.refresh(self.a, self.b)
         self.refresh(self.a, self.b)
-        # No record is ever deleted, whoever has it meanwhile.
+        # No record is ever deleted, whichever host has it meanwhile.
         assert self.record_ids() == before
         self.hand_over(node)
         assert self.record_ids() == before
@@ -116,27 +112,16 @@ class Shards(Parts):
         self.wait_for_node(node, "available")
 
 
-class Groups(Parts):
+class Groups(Parts, given="two_groups", field="conductor_group", parts=("", "rack1")):
     """A conductor group for each; one of them has the default group."""
 
-    given = "two_groups"
 
-    field = "conductor_group"
-    parts = ("", "rack1")
-
-
-class TestShardsInTree(Shards):
+class TestShardsInTree(Shards, driver=figures.IN_TREE):
     """Nova's own driver: a node moves by itself."""
 
-    __test__ = True
-    driver = figures.IN_TREE
 
-
-class TestShards(Shards):
+class TestShards(Shards, driver=figures.OURS):
     """Ours: nothing moves by itself."""
-
-    __test__ = True
-    driver = figures.OURS
 
     def options(self, host: str, part: str) -> dict[str, Any]:
         # Ironic on MariaDB lists a shard's nodes however it is spelt.
@@ -146,7 +131,7 @@ class TestShards(Shards):
         assert self.hosts()[node] == "compute-a"
         for compute in (self.a, self.b):
             assert node not in compute.manager.driver.get_available_nodes()
-        # Nova's command wants to be told that nobody works on the node.
+        # Nova's command demands that the service is forced down.
         self.force_down("compute-a")
         self.move(node, "compute-b")
         self.force_down("compute-a", False)
@@ -154,11 +139,8 @@ class TestShards(Shards):
         assert node in self.b.manager.driver.get_available_nodes()
 
 
-class TestGroupsInTree(Groups):
-    """Nova's own driver, which wants a ``peer_list`` beside a conductor group."""
-
-    __test__ = True
-    driver = figures.IN_TREE
+class TestGroupsInTree(Groups, driver=figures.IN_TREE):
+    """Nova's own driver, which needs a ``peer_list`` with a conductor group."""
 
     def options(self, host: str, part: str) -> dict[str, Any]:
         return {"conductor_group": part, "peer_list": [host]}
@@ -169,8 +151,5 @@ class TestGroupsInTree(Groups):
 
 
 @pytest.mark.seldom
-class TestGroups(Groups):
+class TestGroups(Groups, driver=figures.OURS):
     """Ours."""
-
-    __test__ = True
-    driver = figures.OURS

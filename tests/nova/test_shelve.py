@@ -4,12 +4,18 @@
 
 from __future__ import annotations
 
+import itertools
+import threading
 from typing import Any, ClassVar
 from unittest import mock
 
+import pytest
+from nova import context
 from nova.tests import fixtures as nova_fixtures
 from nova.volume import cinder
 
+from ironic_virt.baremetal.http.connection import KeystoneChannel
+from tests.crashing import Crash
 from tests.nova.fleets import Fleet
 from tests.nova.test_volumes import ROOT, disk
 
@@ -20,7 +26,6 @@ class Shelve(Fleet):
     :cvar own: options of the service.
     """
 
-    __test__ = False
     own: ClassVar[dict[str, Any]] = {}
 
     def setUp(self) -> None:
@@ -55,12 +60,6 @@ class Shelve(Fleet):
     def targets(self) -> list[tuple[str, str]]:
         listed = self.ironic("GET", "/volume/targets?detail=true")["targets"]
         return [(target["node_uuid"], target["volume_id"]) for target in listed]
-
-    def allocated(self) -> int:
-        """How many nodes are allocated in Placement."""
-        providers = self.placement_call("get", "/resource_providers")["resource_providers"]
-        usages = [self._get_provider_usages(one["uuid"]) for one in providers]
-        return sum(sum(usage.values()) for usage in usages)
 
     def unshelved(self, server: dict[str, Any], node: str) -> None:
         self.act(server, unshelve=None)
@@ -112,15 +111,137 @@ class Shelve(Fleet):
         self.wait_for(server, "SHELVED_OFFLOADED")
         assert (self.carriers(), self.targets(), self.allocated()) == ({}, [], 0)
 
+    @pytest.mark.seldom
+    def test_ten_of_ten_move(self) -> None:
+        server, old, new = self.shelved()
+        for _ in range(10):
+            self.unshelved(server, new)
+            self.ironic("DELETE", f"/nodes/{old}/maintenance")
+            old, new = new, old
+            self.refresh(self.compute)
+            self.act(server, shelve=None)
+            self.wait_for(server, "SHELVED_OFFLOADED")
+            assert (self.carriers(), self.targets(), self.allocated()) == ({}, [], 0)
+            self.ironic("PUT", f"/nodes/{old}/maintenance", {"reason": "broken"})
+            self.refresh(self.compute)
+
+    @pytest.mark.seldom
+    def test_killed_before_each_change_of_ironic(self) -> None:
+        self.kill_at_each_change(after=False)
+
+    @pytest.mark.seldom
+    def test_killed_after_each_change_of_ironic(self) -> None:
+        self.kill_at_each_change(after=True)
+
+    def kill_at_each_change(self, *, after: bool) -> None:
+        """In the reservation, at the volume target, at the deployment, and in between."""
+        death = self.enterContext(Death())
+        for at in itertools.count(1):
+            server, old, new = self.shelved()
+            death.comes(at, after=after)
+            if not self.dies(server, death):
+                break
+            self.compute.stop()
+            self.compute = self.start_compute("compute1", **self.own)
+            self.settle(server)
+            if self.server(server)["status"] == "SHELVED_OFFLOADED":
+                self.refresh(self.compute, self.compute)
+                self.unshelved(server, new)
+            self.end(server, old)
+        assert at > 3, at
+        death.stays_away()
+        self.end(server, old)
+
+    def dies(self, server: dict[str, Any], death: Death) -> bool:
+        """Unshelve a server, until that has ended or the service dies."""
+        self.act(server, unshelve=None)
+        seen = self.until(
+            lambda: (death.came, self.server(server)["status"]),
+            lambda seen: seen[0] or seen[1] == "ACTIVE",
+        )
+        return bool(seen[0])
+
+    def settle(self, server: dict[str, Any]) -> None:
+        """What an operator does with a server that has a task, and nobody does it."""
+        if self.server(server)["OS-EXT-STS:task_state"] is not None:
+            self.act(server, **{"os-resetState": {"state": "error"}})
+
+    def end(self, server: dict[str, Any], old: str) -> None:
+        """Delete the server: nothing is left."""
+        self.delete(server)
+        self.ironic("DELETE", f"/nodes/{old}/maintenance")
+        self.refresh(self.compute, self.compute, self.compute)
+        # Nova's own task, each half an hour: it tears down what Ironic had begun to deploy.
+        self.compute.manager._cleanup_running_deleted_instances(context.get_admin_context())
+        self.until(self.carriers, lambda carriers: not carriers)
+        assert (self.targets(), self.allocated()) == ([], 0)
+        for node in self.nodes:
+            self.wait_for_node(node, "available")
+            assert self.vifs(node) == []
+        self.refresh(self.compute)
+
+    def vifs(self, node: str) -> list[Any]:
+        return self.ironic("GET", f"/nodes/{node}/vifs")["vifs"]
+
+
+class Death:
+    """The process dies at a change of Ironic: each of its later requests does, too."""
+
+    def __init__(self) -> None:
+        self._send = KeystoneChannel.send
+        self._lock = threading.Lock()
+        self._dead: set[int] = set()
+        self._channels: list[Any] = []
+        self._remaining, self._after = 0, False
+        self.came = False
+
+    def comes(self, at: int, *, after: bool) -> None:
+        """Have it come at a change from now on, before it is sent or when it was answered."""
+        self._remaining, self._after, self.came = at, after, False
+
+    def stays_away(self) -> None:
+        """Have it not come any more."""
+        self._remaining = 0
+
+    def __enter__(self) -> Death:
+        death = self
+
+        def send(channel: Any, method: str, path: str, **request: Any) -> Any:
+            return death.send(channel, method, path, **request)
+
+        self._patch = mock.patch.object(KeystoneChannel, "send", new=send)
+        self._patch.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._patch.stop()
+
+    def send(self, channel: Any, method: str, path: str, **request: Any) -> Any:
+        with self._lock:
+            # Kept, so that no other one gets its id.
+            self._channels.append(channel)
+            dies = False
+            if method != "GET" and self._remaining:
+                self._remaining -= 1
+                dies = not self._remaining
+            is_dead = id(channel) in self._dead
+            if dies:
+                self._dead.update(map(id, self._channels))
+        if is_dead or (dies and not self._after):
+            self.came = self.came or dies
+            raise Crash(path)
+        answer = self._send(channel, method, path, **request)
+        if dies:
+            self.came = True
+            raise Crash(path)
+        return answer
+
 
 class TestShelve(Shelve):
     """Nova's scheduler picks the node."""
-
-    __test__ = True
 
 
 class TestPools(Shelve):
     """Ironic picks it."""
 
-    __test__ = True
     own: ClassVar[dict[str, Any]] = {"node_selection": "ironic"}

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ironic_virt.exit_codes import ExitCode
-from ironic_virt.standby import Timing, ToozLock
+from ironic_virt.standby import ToozLock
 from tests.nova.services import Services
 from tools import real_ironic
 
@@ -46,7 +46,7 @@ class TestStandby(Services):
         seen = self.node(node)
         return seen["updated_at"], seen["power_state"], seen["target_power_state"]
 
-    def test_a_standby_takes_over_and_changes_nothing_without_its_lease(self) -> None:
+    def test_a_standby_takes_over_and_changes_nothing_unleased(self) -> None:
         self.start_nova(self._real)
         (node,) = self.make_nodes(1)
         other = self.start_compute(HOST)
@@ -54,7 +54,7 @@ class TestStandby(Services):
         other.stop()
 
         # As another process that serves meanwhile.
-        holder = ToozLock(self._url, Timing.of("file", 60))
+        holder = ToozLock(self._url, 60)
         assert holder.acquire(HOST)
         before = self.changes(node)
         thread, started = self.start_standby()

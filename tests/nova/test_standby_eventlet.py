@@ -14,32 +14,48 @@ import pytest
 if not list(metadata.distributions(name="eventlet")):
     pytest.skip("eventlet is not installed", allow_module_level=True)
 
-BLOCKED = """
+LOCK = """
 import eventlet
 eventlet.monkey_patch()
+import socket
 from eventlet import patcher
-from ironic_virt.standby import Lease, Timing
+from ironic_virt.driver.reach import Reach
+from ironic_virt.standby import Lease, Timing, boottime
 threading = patcher.original("threading")
 renewed, enough = [], threading.Event()
 
 class Lock:
+    is_kept = True
     def acquire(self, host):
         return True
     def renew(self):
         renewed.append(host)
         if len(renewed) == 3:
             enough.set()
-        return True
+        return self.is_kept
     def write_note(self, host, note, seconds):
         pass
     def release(self):
         renewed.append("released")
 
 host = "compute1"
-lease = Lease(Lock(), Timing(lock=1, valid=0.9, settle=0.0, renew=0.05))
+timing = Timing(lock=1, valid=0.9, settle=0.0, renew=0.05)
+"""
+
+BLOCKED = (
+    LOCK
+    + """
+server = socket.create_server(("127.0.0.1", 0))
+looks = {"Ironic": lambda: socket.create_connection(server.getsockname(), 5).close()}
+reach = Reach(looks, boottime)
+lease = Lease(Lock(), timing, reach)
 lease.wait(host)
 # Nothing green runs meanwhile.
 assert enough.wait(60)
+for _ in range(600):
+    if reach.lacks(60):
+        threading.Event().wait(0.1)
+assert not reach.lacks(60)
 assert lease.holds
 
 begun = []
@@ -53,25 +69,16 @@ while not begun:
 lease.hand_over()
 assert renewed[-1] == "released", renewed
 """
+)
 
-LOST = """
-import eventlet
-eventlet.monkey_patch()
-from eventlet import patcher
-from ironic_virt.standby import Lease, Timing
-threading = patcher.original("threading")
-
-class Lock:
-    def acquire(self, host):
-        return True
-    def renew(self):
-        return False
-    def write_note(self, host, note, seconds):
-        pass
-
-Lease(Lock(), Timing(lock=1, valid=0.9, settle=0.0, renew=0.05)).wait("compute1")
+LOST = (
+    LOCK
+    + """
+Lock.is_kept = False
+Lease(Lock(), timing).wait(host)
 threading.Event().wait(60)
 """
+)
 
 
 def run(script: str) -> subprocess.CompletedProcess[str]:
@@ -80,7 +87,7 @@ def run(script: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_block_costs_no_renewal_and_a_request_that_is_under_way_ends_before_the_lease() -> None:
+def test_a_block_costs_no_renewal_and_requests_end_in_the_lease() -> None:
     done = run(BLOCKED)
     assert done.returncode == 0, done.stderr
 

@@ -31,7 +31,7 @@ class TestStartPage(Fleet):
 
     def make_flavor_of_page(self) -> str:
         """What ``openstack`` would ask of Nova."""
-        (words,) = lines("A Nova that has no Ironic yet")
+        (words,) = lines("A Nova without Ironic so far")
         assert words[:3] == ["openstack", "flavor", "create"]
         parser = argparse.ArgumentParser()
         for size in ("--vcpus", "--ram", "--disk"):
@@ -48,10 +48,10 @@ class TestStartPage(Fleet):
             extra_spec=dict(one.split("=") for one in told.property),
         )
 
-    def test_a_server_of_the_pages_flavor_is_built_and_deleted_as_it_says(self) -> None:
+    def test_a_server_of_the_pages_flavor_is_built_and_deleted(self) -> None:
         check = ["ironic-virt-fleet", "check"]
         readme = typed.commands(typed.section(typed.ROOT / "README.rst", "In Nova"))
-        assert lines("Look") == [check]
+        assert lines("Check") == [check]
         assert " ".join(check) in readme
         flavor = self.make_flavor_of_page()
         hypervisors, create, delete, last = lines("Try")

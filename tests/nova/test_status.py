@@ -4,8 +4,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from ironic_virt.testing.fake_ironic import FakeIronic, FakeIronicServer, RealClock
@@ -13,14 +11,7 @@ from tests import upgrade_checks
 
 
 @pytest.mark.parametrize(("options", "code", "check", "words"), upgrade_checks.CASES)
-def test_what_the_host_is_told(
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    options: dict[str, str],
-    code: int,
-    check: str,
-    words: str,
-) -> None:
+def test_what_the_host_is_told(tmp_path, capsys, options, code, check, words) -> None:
     with FakeIronicServer(FakeIronic(clock=RealClock())) as ironic:
         found, results = upgrade_checks.checked(
             tmp_path / "nova-compute.conf",
@@ -36,14 +27,14 @@ def test_what_the_host_is_told(
 @pytest.mark.parametrize(
     ("selection", "line", "said"),
     [
-        ("ironic", "", "max_concurrent_builds is 10: of a larger batch the rest waits in Nova"),
-        ("ironic", "max_concurrent_builds = 0", "is 0: once no limit"),
+        ("ironic", "", "max_concurrent_builds is 10: the rest of a larger batch waits in Nova"),
+        ("ironic", "max_concurrent_builds = 0", "is 0: it no longer means no limit"),
         ("ironic", "max_concurrent_builds = 50", ""),
         ("scheduler", "", ""),
     ],
 )
-def test_a_service_with_pools_is_told_that_it_builds_few_servers_at_a_time(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], selection: str, line: str, said: str
+def test_a_service_with_pools_hears_that_it_builds_few_at_a_time(
+    tmp_path, capsys, selection, line, said
 ) -> None:
     with FakeIronicServer(FakeIronic(clock=RealClock())) as ironic:
         code, results = upgrade_checks.checked(

@@ -124,9 +124,7 @@ def test_a_cache_that_was_cleared_meanwhile(client: Client) -> None:
         ),
     ],
 )
-def test_an_error_is_novas_and_forgets_this_node(
-    client: Client, error: Exception, seen: type[Exception]
-) -> None:
+def test_an_error_is_novas_and_forgets_this_node(client, error, seen) -> None:
     tree = tree_of(client)
     client.error = error
     with pytest.raises(seen):

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from nova import context
 
 from ironic_virt.baremetal.client import IronicClient
-from ironic_virt.fleet.plans.apply import Outcome
+from ironic_virt.fleet.plans.apply import Effect
 from ironic_virt.fleet.reading import Reader
 from ironic_virt.fleet.unprotection import unprotect_nodes
 from tests.nova import figures
@@ -23,15 +23,13 @@ from tests.nova.deployment import CONF, DRIVERS, IMAGE, OTHER_IMAGE, Deployment
 COUNT = 10
 
 
-class Switching(Deployment):
+class Switching(Deployment, starts=True):
     """Servers are booted with one driver, and the other one goes on with them.
 
     :cvar after: the other one.
     :cvar rebuild_microversion: the compute API's, for a rebuild by it.
     """
 
-    __test__ = False
-    starts = True
     options: ClassVar = {"api_retry_interval": 1}
 
     after: str
@@ -69,7 +67,7 @@ class Switching(Deployment):
         servers = [self.boot(f"server-{number}") for number in range(COUNT)]
         for server in servers:
             self.wait_for(server, "ACTIVE")
-        # What either driver reports only in its next period is no difference.
+        # Each driver has reported before the comparison.
         compute.manager.update_available_resource(context.get_admin_context())
         before = self.records(servers)
 
@@ -81,7 +79,7 @@ class Switching(Deployment):
             client = IronicClient.from_conf(CONF)
             done = unprotect_nodes(read, ["compute1"], client, dry_run=False)
             assert {one.change.uuid: one.outcome for one in done} == dict.fromkeys(
-                nodes, Outcome.DONE
+                nodes, Effect.DONE
             )
         self.flags(compute_driver=DRIVERS[self.after])
         compute = self.start_service("compute", "compute1")
@@ -135,19 +133,12 @@ class Switching(Deployment):
 MODULES = {figures.IN_TREE: "nova.virt.ironic.", figures.OURS: "ironic_virt.nova."}
 
 
-class TestToOurs(Switching):
+class TestToOurs(Switching, driver=figures.IN_TREE):
     """From Nova's to ours."""
 
-    __test__ = True
-    driver = figures.IN_TREE
     after = figures.OURS
     rebuild_microversion = "latest"
 
 
-class TestBack(Switching):
+class TestBack(Switching, driver=figures.OURS, after=figures.IN_TREE, rebuild_microversion="2.92"):
     """From ours to Nova's."""
-
-    __test__ = True
-    driver = figures.OURS
-    after = figures.IN_TREE
-    rebuild_microversion = "2.92"

@@ -30,7 +30,7 @@ OFFER = virt.NodeInventory("gold", "CUSTOM_GOLD", 1, 1, frozenset({"CUSTOM_GPU"}
 
 
 def test_sizes_are_zero_and_the_real_ones_are_for_filters() -> None:
-    told = values.resource(RESOURCE)
+    told = values.resource_of(RESOURCE)
     assert {told[name] for name in ("vcpus", "memory_mb", "local_gb", "vcpus_used")} == {0}
     assert told["stats"] == {
         "cpu_arch": "amd64",
@@ -45,7 +45,7 @@ def test_sizes_are_zero_and_the_real_ones_are_for_filters() -> None:
 @pytest.mark.parametrize("arch", [None, "abacus"])
 def test_a_node_of_no_known_architecture_fits_any_image(arch: str | None) -> None:
     node = dataclasses.replace(RESOURCE, cpu_arch=arch)
-    assert values.resource(node)["supported_instances"] == []
+    assert values.resource_of(node)["supported_instances"] == []
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def tree() -> provider_tree.ProviderTree:
 
 
 def test_an_offer_becomes_inventory_and_traits(tree: provider_tree.ProviderTree) -> None:
-    values.update_provider_tree(tree, NODE, values.offer(NODE, OFFER))
+    values.update_provider_tree(tree, NODE, values.offer_of(NODE, OFFER))
     found = tree.data(NODE)
     assert set(found.inventory) == {"CUSTOM_GOLD"}
     assert (
@@ -70,19 +70,17 @@ def test_an_offer_becomes_inventory_and_traits(tree: provider_tree.ProviderTree)
     assert found.traits == {"CUSTOM_GPU"}
 
 
-def test_what_a_tree_does_with_an_offer_touches_no_other_node(
-    tree: provider_tree.ProviderTree,
-) -> None:
-    offer = values.offer(NODE, OFFER)
+def test_what_a_tree_does_with_an_offer_touches_no_other_node(tree) -> None:
+    offer = values.offer_of(NODE, OFFER)
     values.update_provider_tree(tree, NODE, offer)
     tree.data(NODE).inventory["CUSTOM_GOLD"]["total"] = 5
-    assert values.offer("another", OFFER).inventory["CUSTOM_GOLD"]["total"] == 1
+    assert values.offer_of("another", OFFER).inventory["CUSTOM_GOLD"]["total"] == 1
 
 
 def test_a_node_without_resource_class_is_told_of() -> None:
     offered = virt.NodeInventory("", "", 0, 0, frozenset())
     with pytest.raises(exception.NoResourceClass, match=NODE):
-        values.offer(NODE, offered)
+        values.offer_of(NODE, offered)
 
 
 def test_network_information_is_read_as_late_as_possible() -> None:
@@ -104,7 +102,7 @@ def test_network_information_is_read_as_late_as_possible() -> None:
     assert values.model_of(vifs) is nova
 
 
-def test_the_root_volume_is_booted_from_and_the_others_are_numbered() -> None:
+def test_the_root_volume_is_booted_and_the_others_are_numbered() -> None:
     """Nova gives a volume for data the index -1, or none."""
 
     def disk(volume: str, index: int | None, device: str) -> dict[str, object]:
@@ -119,11 +117,11 @@ def test_the_root_volume_is_booted_from_and_the_others_are_numbered() -> None:
             disk("two", None, "/dev/sdc"),
         ],
     }
-    found = values.volumes(disks)
+    found = values.volumes_of(disks)
     assert [(one.volume_id, one.boot_index) for one in found] == [
         ("one", 1),
         ("root", 0),
         ("two", 2),
     ]
     assert found[1].connection_info["driver_volume_type"] == "iscsi"
-    assert values.volumes(None) == []
+    assert values.volumes_of(None) == []

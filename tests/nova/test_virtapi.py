@@ -124,7 +124,7 @@ class TestOwners(cases.UnderPytest, test.TestCase):
         ).create()
         return name
 
-    def test_each_record_is_asked_for_in_messages_that_are_not_too_long(self) -> None:
+    def test_records_are_asked_for_in_messages_of_bounded_length(self) -> None:
         new = str(uuid.uuid4())
         owners = self.records.node_owners([*self.mine, *self.theirs, new])
         assert owners == dict.fromkeys(self.mine, "compute1") | dict.fromkeys(
@@ -132,7 +132,7 @@ class TestOwners(cases.UnderPytest, test.TestCase):
         )
         assert self.asked == [2, 2, 2, 2]
 
-    def test_of_many_those_that_nova_has_asked_for_are_not_asked_for_again(self) -> None:
+    def test_records_that_nova_asked_for_are_not_asked_for_again(self) -> None:
         self.stub_out("ironic_virt.nova.virtapi._FEW", 3)
         owners = self.records.node_owners([*self.mine, *self.theirs])
         assert owners == dict.fromkeys(self.mine, "compute1") | dict.fromkeys(

@@ -32,11 +32,8 @@ def disk(volume: str, index: int) -> dict[str, Any]:
     }
 
 
-class Volumes(Deployment):
+class Volumes(Deployment, starts=True):
     """What both drivers go through."""
-
-    __test__ = False
-    starts = True
 
     def setUp(self) -> None:
         super().setUp()
@@ -109,11 +106,8 @@ class Volumes(Deployment):
         raise NotImplementedError
 
 
-class TestVolumesInTree(Volumes):
+class TestVolumesInTree(Volumes, driver=figures.IN_TREE):
     """Nova's own driver."""
-
-    __test__ = True
-    driver = figures.IN_TREE
 
     def look_at_the_refusal(self, server: dict[str, Any]) -> None:
         failed = self.wait_for(server, "ERROR")
@@ -132,8 +126,6 @@ class TestVolumesInTree(Volumes):
 
 class TestVolumes(Volumes):
     """Ours."""
-
-    __test__ = True
 
     def look_at_the_refusal(self, server: dict[str, Any]) -> None:
         self.until(

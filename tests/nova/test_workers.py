@@ -73,7 +73,7 @@ class Meeting:
 
     def arrive(self) -> None:
         """Wait for the others; those that are left over go alone."""
-        # By eventlet each period has a thread of its own.
+        # By eventlet each period has its own thread.
         self._threads.add(threading.get_ident())
         self.together = max(self.together, len(self._threads))
         if next(self._numbers) < self._last:
@@ -81,13 +81,11 @@ class Meeting:
 
 
 class Life(Deployment):
-    """A fleet in a Nova of its own.
+    """A fleet in its own Nova.
 
     :param workers: of ``nova-compute``.
     :param node_selection: of the driver; likewise ``node_refresh``.
     """
-
-    __test__ = False
 
     def __init__(self, workers: int, node_selection: str, node_refresh: str) -> None:
         super().__init__("runTest")
@@ -187,7 +185,7 @@ class Life(Deployment):
             nodes.remove(node)
 
     def boot_on(self, node: str) -> dict[str, Any]:
-        """Ask for a server, on this node if Nova can be told."""
+        """Request a server, on this node if Nova picks nodes."""
         where = {}
         if self._node_selection == "scheduler":
             where["availability_zone"] = f"nova:{HOST}:{node}"
@@ -254,9 +252,7 @@ def life(
 
 @pytest.mark.seldom  # Two minutes each.
 @pytest.mark.parametrize("node_selection", ["scheduler", "ironic"])
-def test_the_records_are_those_of_one_worker(
-    ironic: real_ironic.RealIronic, node_selection: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_records_are_those_of_one_worker(ironic, node_selection, monkeypatch) -> None:
     # Of more nodes than these, those that the resource tracker holds are not asked for.
     monkeypatch.setattr(virtapi, "_FEW", 4)
     lived: list[list[Records]] = []

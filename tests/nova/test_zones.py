@@ -8,6 +8,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from nova import context as nova_context
 from nova import objects
 
 from ironic_virt.nova import zones
@@ -38,8 +39,11 @@ class TestZones(Fleet):
         self.api.api_post(f"/os-aggregates/{aggregate['id']}/action", body)
 
     def aggregates_of(self, node: str) -> set[str]:
-        """The aggregates of a node's resource provider."""
-        return set(self.aggregates_and_generation(node)["aggregates"])
+        """The aggregates of a node's resource provider, without the driver's marks."""
+        uuids = set(self.aggregates_and_generation(node)["aggregates"])
+        marked = {uuid for uuid in uuids if uuid[14] == "8"}
+        assert marked <= zones.marks(uuids - marked)
+        return uuids - marked
 
     def aggregates_and_generation(self, node: str) -> dict[str, Any]:
         path = f"/resource_providers/{node}/aggregates"
@@ -84,6 +88,25 @@ class TestZones(Fleet):
         self.leave("compute1", self.aggregate)
         self.refresh(compute)
         assert [self.aggregates_of(node) for node in nodes] == [{BY_HAND}] * 3
+
+    def test_what_was_there_before_its_host_stays(self) -> None:
+        nodes = self.make_nodes(3)
+        compute = self.start_compute("compute1")
+        # Into the first record's aggregates Nova puts it, too.
+        first = objects.ComputeNode.get_first_node_by_host_for_old_compat(
+            nova_context.get_admin_context(), "compute1"
+        )
+        by_hand = max(set(nodes) - {first.hypervisor_hostname})
+        self.put_by_hand(by_hand, self.uuid)
+        self.join("compute1", self.aggregate)
+        self.refresh(compute)
+        assert [self.aggregates_of(node) for node in nodes] == [{self.uuid}] * 3
+        compute.stop()
+        compute = self.start_compute("compute1")
+        self.leave("compute1", self.aggregate)
+        self.refresh(compute, compute)
+        assert [node for node in nodes if self.aggregates_of(node)] == [by_hand]
+        assert self.aggregates_of(by_hand) == {self.uuid}
 
     def test_what_somebody_adds_again_afterwards_stays(self) -> None:
         nodes = self.make_nodes(2)
@@ -157,21 +180,26 @@ class TestZones(Fleet):
         assert [self.aggregates_of(node) for node in nodes] == [{self.uuid}] * 2
 
 
+A, B, X = (f"{letter * 8}-0000-4000-8000-000000000000" for letter in "abc")
+(MARK,), (OTHER,) = zones.marks([A]), zones.marks([B])
+
+
 @pytest.mark.parametrize(
-    ("of_host", "added", "present", "agrees"),
+    ("of_host", "is_first", "present", "aggregates"),
     [
-        ("", "", "x", True),
-        ("a", "a", "a", True),
-        ("a", "a", "", False),
-        ("", "a", "a", False),
-        ("", "a", "x", True),
-        (None, "a", "", True),
+        ({A}, False, {X}, {A, MARK, X}),
+        ({A}, False, {A}, {A}),
+        ({A}, True, {A}, {A, MARK}),
+        ({A}, False, {A, MARK}, {A, MARK}),
+        (set(), False, {A, MARK, X}, {X}),
+        (set(), False, {A}, {A}),
+        (set(), True, {MARK}, set()),
+        ({B}, False, {A, MARK, B}, {B}),
+        (None, False, {A, OTHER}, {A, OTHER}),
     ],
 )
-def test_which_providers_need_no_change(
-    of_host: str | None, added: str, present: str, agrees: bool
-) -> None:
-    state = zones.State(
-        None if of_host is None else frozenset(of_host), frozenset(added), removing=False
-    )
-    assert state.agrees(frozenset(present)) is agrees
+def test_what_a_provider_is_in(of_host, is_first, present, aggregates) -> None:
+    state = zones.State(None if of_host is None else frozenset(of_host), is_first)
+    assert state.aggregates(frozenset(present)) == aggregates
+    # The next pass changes nothing.
+    assert state.aggregates(frozenset(aggregates)) == aggregates

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Two operators at once with different plans, in a process of its own: it reads Nova's file.
+"""Two operators at once with different plans, in its own process: it reads Nova's file.
 
 python -m tests.nova.two_operators NOVA_CONF SEEDS
 """
@@ -18,13 +18,13 @@ from pathlib import Path
 
 from ironic_virt.fleet import nova_conf
 
-# Nova has to be told which threads it uses before the rest of it is imported.
+# Nova's kind of threads has to be chosen before the rest of Nova is imported.
 CONF = nova_conf.load([sys.argv[1]])
 
 from ironic_virt.fleet import cells, lock  # noqa: E402
 from ironic_virt.fleet.hosts import Hosts  # noqa: E402
 from ironic_virt.fleet.plans import apply, journal  # noqa: E402
-from ironic_virt.fleet.plans.moving import NovaWorld  # noqa: E402
+from ironic_virt.fleet.plans.nova_world import NovaWorld  # noqa: E402
 from ironic_virt.fleet.plans.plan import Assumed, Change, Plan  # noqa: E402
 from ironic_virt.fleet.stopped import Watched  # noqa: E402
 
@@ -49,8 +49,8 @@ def carry_out(plan: Plan, watched: Watched, directory: Path, name: str) -> None:
             world = dataclasses.replace(world, watched=watched)
             with journal.opened(path) as book:
                 reports = list(apply.run(plan, world, book, limit=_FEW))
-            assert apply.Outcome.FAILED not in {one.outcome for one in reports}, reports
-            if not any(one.outcome is apply.Outcome.WAITS for one in reports):
+            assert apply.Effect.FAILED not in {one.outcome for one in reports}, reports
+            if not any(one.outcome is apply.Effect.WAITS for one in reports):
                 return
 
 

@@ -62,7 +62,7 @@ def broker(logs: Path, variables: Mapping[str, str] = os.environ) -> Iterator[st
         wait_for("epmd", lambda: listens(names))
         state = directory / "rabbitmq"
         variables |= {
-            # For the secret by which Erlang's nodes know each other.
+            # For the secret that Erlang's nodes share.
             "HOME": str(state),
             "RABBITMQ_NODENAME": f"ironic-virt-{port}@localhost",
             "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",

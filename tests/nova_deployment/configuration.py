@@ -47,7 +47,7 @@ class Endpoints:
 
 
 def placement(endpoints: Endpoints) -> Sections:
-    """``placement.conf``: whoever has the admin's token is the admin."""
+    """``placement.conf``: any request with the admin's token is the admin's."""
     return {
         "api": {"auth_strategy": "noauth2"},
         "placement_database": {
@@ -103,11 +103,7 @@ def compute(
 
 
 def _ironic(endpoints: Endpoints) -> dict[str, Any]:
-    return {
-        "auth_type": "none",
-        "endpoint_override": endpoints.ironic,
-        "api_retry_interval": 1,
-    }
+    return {"auth_type": "none", "endpoint_override": endpoints.ironic, "api_retry_interval": 1}
 
 
 def _nova(endpoints: Endpoints, directory: Path, host: str) -> Sections:
@@ -135,7 +131,7 @@ def _nova(endpoints: Endpoints, directory: Path, host: str) -> Sections:
 
 
 def paste(installed: str) -> str:
-    """``api-paste.ini`` without Keystone: who asks is said by the server's front.
+    """``api-paste.ini`` without Keystone: the server in front names the user.
 
     :param installed: the file that Nova brings.
     """

@@ -1,22 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""A whole Nova in processes of its own, as ``make nova-deployment`` runs it.
+"""A whole Nova in its own processes, as ``make nova-deployment`` runs it.
 
 Collected only in an environment into which ``ironic-virt`` was installed from a wheel,
-beside Nova's programs.
+next to Nova's programs.
 """
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from ironic_virt.testing.fault_proxy import FaultProxy
+from tests.backends.servers import Backend, backend
 from tests.nova_deployment import figures
 from tests.nova_deployment.deployment import Deployment, over_real_ironic
+from tests.nova_deployment.places import ACTIVE, HOST, WAITING, Begin, Place
 from tools import real_ironic
 
 NODES = 12
@@ -36,19 +41,6 @@ def _is_the_environment() -> bool:
 
 if not _is_the_environment():
     collect_ignore_glob = ["test_*.py"]
-
-
-@pytest.fixture(scope="session")
-def progress(pytestconfig):
-    """Shows the user what takes so long, whatever pytest captures."""
-    reporter = pytestconfig.pluginmanager.get_plugin("terminalreporter")
-
-    def write(line: str) -> None:
-        if reporter is not None:
-            reporter.ensure_newline()
-            reporter.write_line(line)
-
-    return write
 
 
 @pytest.fixture(scope="session")
@@ -74,6 +66,43 @@ def steps() -> figures.Steps:
 def nothing_before(deployment: Deployment) -> None:
     """Each test begins with all nodes free."""
     deployment.wait_until_nodes_are_free()
+
+
+@pytest.fixture(scope="module")
+def free_host(deployment: Deployment) -> Iterator[None]:
+    """No other ``nova-compute`` has the host name of places meanwhile."""
+    # Nobody would say afterwards that a node of its is free again.
+    deployment.wait_until_nodes_are_free()
+    deployment.computes[HOST].stop()
+    yield
+    deployment.computes[HOST].start()
+
+
+@pytest.fixture
+def leases(request: pytest.FixtureRequest) -> Iterator[Backend]:
+    with backend(getattr(request, "param", "etcd")) as made:
+        yield made
+
+
+@pytest.fixture
+def begin(deployment: Deployment, leases: Backend) -> Iterator[Begin]:
+    """Starts a place, and returns when it says what it should."""
+    with contextlib.ExitStack() as stack:
+
+        def start(name: str, text: str, url: str = leases.url, **how: Any) -> Place:
+            proxy = stack.enter_context(FaultProxy(deployment.ironic.url))
+            place = Place(deployment, name, proxy, url, **how)
+            stack.callback(place.program.kill)
+            place.wait_for(text)
+            return place
+
+        yield start
+
+
+@pytest.fixture
+def places(begin: Begin) -> list[Place]:
+    """The first one serves, the other one waits."""
+    return [begin("first", ACTIVE), begin("second", WAITING)]
 
 
 @pytest.hookimpl(wrapper=True)

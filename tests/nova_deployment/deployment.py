@@ -2,8 +2,8 @@
 
 """A whole Nova, a process for each service, over a real or a fake Ironic.
 
-The programs are those that ``pip install`` has put into this environment.  Whatever is
-started is gone in the end, and so are its databases and messages.
+The programs are those that ``pip install`` has put into this environment.  In the end all
+processes are stopped, and their databases and messages removed.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from tests.nova_deployment import configuration, figures
 from tests.nova_deployment.broker import broker
 from tests.nova_deployment.fake_ironic import FakeIronicProcess
 from tests.nova_deployment.figures import Steps
+from tests.nova_deployment.machine import Machine
 from tests.nova_deployment.people import Operator, User
 from tests.nova_deployment.processes import Program, listens, wait_for
 from tests.nova_deployment.stand_ins import StandInGlance
@@ -66,9 +67,9 @@ class Deployment:
     :param make_nodes: called when Ironic runs.
     :param refresh: seconds between two refreshes of a ``nova-compute``.
     :param steps: measures what is done with it.
-    :param progress: told what is being done while the user waits.
+    :param progress: called with a line about each long step.
     :param installation: of Nova and of our package.
-    :ivar nodes: the uuids of the nodes that there were at the start, by shard.
+    :ivar nodes: the uuids of the nodes at the start, by shard.
     :ivar computes: the ``nova-compute`` of each host.
     :ivar ironic: the Ironic.
     :ivar databases: URLs by name: ``api``, ``cell0``, ``cell1`` and ``placement``.
@@ -99,6 +100,7 @@ class Deployment:
         self._stack = contextlib.ExitStack()
         self.programs: list[Program] = []
         self.computes: dict[str, Program] = {}
+        self._enter: dict[str, tuple[str, ...]] = {}
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as stack:
@@ -259,14 +261,30 @@ class Deployment:
         return self._started(name or program, self._command(program, *arguments), {})
 
     def start_compute(
-        self, name: str, host: str, driver: str = configuration.DRIVER, **ironic: Any
+        self,
+        name: str,
+        host: str,
+        driver: str = configuration.DRIVER,
+        package: Path | None = None,
+        machine: Machine | None = None,
+        **ironic: Any,
     ) -> Program:
-        """Start a ``nova-compute`` with a state directory of its own.
+        """Start a ``nova-compute`` with a separate state directory.
 
+        :param package: the directory with another version of our package, or part of one.
+        :param machine: where it runs; by default here.
         :param ironic: options of ``[ironic]`` of this one alone.
         """
         self.configure(name, host, driver, **ironic)
-        return self._run_compute(name)
+        if machine is not None:
+            file = self._etc / f"{name}.conf"
+            wire = file.with_suffix(".wire")
+            texts = machine.connect(file.read_text())
+            for path, text in zip((wire, file), texts, strict=True):
+                path.write_text(text)
+            self._started(f"{name}-wire", ["haproxy", "-db", "-f", str(wire)], {})
+            self._enter[name] = machine.enter
+        return self._run_compute(name, package)
 
     def configure(
         self, name: str, host: str, driver: str = configuration.DRIVER, **ironic: Any
@@ -278,9 +296,11 @@ class Deployment:
         )
         configuration.write(self._etc / f"{name}.conf", sections)
 
-    def _run_compute(self, name: str) -> Program:
-        path = str(self._etc / f"{name}.conf")
-        return self._run("nova-compute", "--config-file", path, name=name)
+    def _run_compute(self, name: str, package: Path | None = None) -> Program:
+        file = str(self._etc / f"{name}.conf")
+        command = self._command("nova-compute", "--config-file", file)
+        command[:0] = self._enter.get(name, ())
+        return self._started(name, command, {"PYTHONPATH": str(package)} if package else {})
 
     def _serve(self, name: str, module: str, port: int) -> Program:
         # Without -P the script's neighbours would hide modules of the same name.
@@ -295,11 +315,7 @@ class Deployment:
 
     def _started(self, name: str, command: list[str], variables: Mapping[str, str]) -> Program:
         program = Program(
-            name,
-            command,
-            directory=self._directory / name,
-            logs=self._logs,
-            variables=variables,
+            name, command, directory=self._directory / name, logs=self._logs, variables=variables
         )
         self.programs.append(program)
         program.start()

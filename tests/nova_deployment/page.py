@@ -16,7 +16,7 @@ import shlex
 import signal
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,6 @@ from tests.nova_deployment.processes import SECONDS
 from tests.nova_deployment.watching import Reader
 
 _BLOCK = re.compile(r"\.\. code-block:: \w+\n( +):name: (\S+)\n\n((?:\1.*\n|\n)+)")
-_FOUND = 2
 _DIRECTIONS = {"--down": True, "--up": False}
 _CHANGING = ("apply", "pools")
 _SLICE = 0.02
@@ -44,13 +43,14 @@ class Page:
 
     def __init__(
         self,
-        path: Path,
+        paths: Iterable[Path],
         deployment: Deployment,
         directory: Path,
         rng: random.Random,
         deaths: int,
     ) -> None:
-        self._blocks = {name: text for _, name, text in _BLOCK.findall(path.read_text())}
+        text = "".join(path.read_text() for path in paths)
+        self._blocks = {name: block for _, name, block in _BLOCK.findall(text)}
         self._deployment = deployment
         self._directory = directory
         self._rng = rng
@@ -139,19 +139,12 @@ class Page:
         return json.loads(done.stdout) if done.stdout else None
 
     def _kill(self, command: list[str], reader: Reader) -> None:
-        """Start it, and kill it when it has made some changes.
-
-        It stands still while the reader looks, as on a busy machine that takes longer than all
-        of its changes.
-        """
+        """Start a command, and kill it after some changes; counting pauses it."""
         before = reader.look()
         # Server, record and allocation change two rows each, a shard one.
         enough = self._rng.randint(1, max(2, len(before) // (2 * self._deaths)))
         process = subprocess.Popen(
-            command,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            cwd=self._directory,
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=self._directory
         )
         deadline = time.monotonic() + SECONDS
         while process.poll() is None:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Who asks: a user, for servers, and an operator, who looks at Ironic and Placement."""
+"""A user, who requests servers, and an operator, who looks at Ironic and Placement."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _REQUEST_SECONDS = 300.0
 class _Api:
     """Requests to one service.
 
-    :param sent: told of each request.
+    :param sent: called after each request.
     """
 
     def __init__(self, url: str, sent: Callable[[], None] = lambda: None, **headers: str) -> None:
@@ -59,7 +59,7 @@ class Server:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is being done to it."""
+        """Whether it has no task in progress."""
         return self.task is None and self.status != "BUILD"
 
 
@@ -152,10 +152,7 @@ class User:
             self._nova("DELETE", f"/servers/{server.uuid}")
 
     def results(self, server: Server, action: str) -> list[str | None]:
-        """How the steps of a server's actions of this name ended, when they have.
-
-        Nova notes it a little later than that nothing is being done to the server.
-        """
+        """Return how the steps of a server's action ended, once Nova has recorded that."""
 
         def ended() -> list[str | None] | None:
             found = self._results(server, action)
@@ -220,6 +217,10 @@ class Operator:
     def free_providers(self, resource_class: str) -> set[str]:
         """The nodes that Placement would give away."""
         custom = f"CUSTOM_{resource_class.upper().replace('-', '_')}"
+        classes = self._placement("GET", "/resource_classes")["resource_classes"]
+        if custom not in {known["name"] for known in classes}:
+            # No nova-compute has reported a node yet.
+            return set()
         found = self._placement("GET", f"/resource_providers?resources={custom}:1")
         return {provider["uuid"] for provider in found["resource_providers"]}
 

@@ -6,16 +6,22 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 from ironic_virt.testing.fault_proxy import FaultProxy
 from tests.nova_deployment.deployment import SHARDS, Deployment
+from tests.nova_deployment.machine import Machine
+from tests.nova_deployment.people import Server
 from tests.nova_deployment.processes import SECONDS, wait_for
 
 HOST = "compute-a"
 ACTIVE, WAITING = "is active", "Standby: waiting"
 TTL = 10
+
+Begin = Callable[..., "Place"]
+"""Starts a place, given its name, what it has to say, and what a place takes."""
 
 _NUMBERS = itertools.count(1)
 
@@ -25,6 +31,7 @@ class Place:
 
     :param name: of its log, before a number.
     :param backend: the way from there to the backend of the lease, with its scheme.
+    :param package: as of :meth:`.Deployment.start_compute`, and so is ``machine``.
     :param more: further options of ``[ironic]``.
     """
 
@@ -36,6 +43,8 @@ class Place:
         backend: str,
         *,
         host: str = HOST,
+        package: Path | None = None,
+        machine: Machine | None = None,
         **more: Any,
     ) -> None:
         self.ironic = ironic
@@ -48,7 +57,9 @@ class Place:
         }
         self._deployment = deployment
         self._host, self._name = host, f"{name}-{next(_NUMBERS)}"
-        self.program = deployment.start_compute(self._name, host, **{**options, **more})
+        self.program = deployment.start_compute(
+            self._name, host, package=package, machine=machine, **{**options, **more}
+        )
 
     def start(self) -> None:
         """Start it after its end."""
@@ -75,6 +86,11 @@ class Place:
         assert status is not None
         return status
 
+    @property
+    def has_learned(self) -> bool:
+        """Whether it has written, while it waited, what makes a takeover quick."""
+        return (self.program.directory / f"ironic-virt-{self._host}.json").exists()
+
     def lease(self) -> tuple[int, str]:
         """What ``ironic-virt-fleet check`` says of it, with the file of this place."""
         return self._deployment.leases(self._host, self._name)
@@ -85,7 +101,7 @@ class Place:
 
 
 def told(places: Iterable[Place]) -> dict[str, list[str]]:
-    """What Ironic was told to make of each node, from all places, and has accepted."""
+    """The provision requests for each node that Ironic accepted, from all places."""
     found: dict[str, list[str]] = {}
     requests = [request for place in places for request in place.ironic.requests]
     for request in sorted(requests, key=lambda one: one.when):
@@ -98,3 +114,34 @@ def told(places: Iterable[Place]) -> dict[str, list[str]]:
 def deployed(places: Iterable[Place]) -> Counter[str]:
     """How often each node was deployed to."""
     return Counter({node: targets.count("active") for node, targets in told(places).items()})
+
+
+def all_active(deployment: Deployment) -> list[Server]:
+    """All servers, when nothing is done to them any more."""
+    servers = deployment.user.wait_for_servers("all servers built", lambda one: one.idle)
+    assert {server.status for server in servers} == {"ACTIVE"}, servers
+    return servers
+
+
+def boot_slowly(deployment: Deployment, places: Sequence[Place], count: int = 4) -> None:
+    """Begin to build servers; return when Ironic has begun to deploy all their nodes."""
+    before = deployed(places).total()
+    deployment.user.boot(count, host=HOST)
+    wait_for("deployments", lambda: deployed(places).total() == before + count)
+    assert any(server.status == "BUILD" for server in deployment.user.servers())
+
+
+def delete_all(deployment: Deployment) -> None:
+    deployment.user.delete(deployment.user.servers())
+    wait_for("all servers gone", lambda: not deployment.user.servers())
+    deployment.wait_for_no_leaks()
+    deployment.wait_until_nodes_are_free()
+
+
+def finish(deployment: Deployment, places: Sequence[Place]) -> None:
+    """All that was begun comes to a good end, once."""
+    servers = all_active(deployment)
+    assert deployed(places) == Counter(server.node for server in servers)
+    deployment.user.hard_reboot(servers[:1])
+    all_active(deployment)
+    delete_all(deployment)

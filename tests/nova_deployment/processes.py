@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""One program of the deployment: started, killed, started anew, stopped, and its log.
+"""One program of the deployment: started, killed, started again, stopped, and its log.
 
-It can't outlive this process, in whatever way that ends.
+It can't outlive this process, even if this process is killed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests import depth
 T = TypeVar("T")
 
 SECONDS = depth.choose(480.0, nightly=1800.0)
-"""More than anything here should take, whatever else the machine is busy with."""
+"""More than anything here should take, even on a busy machine."""
 
 _WIDTH = 240
 _TROUBLE = re.compile(r" (WARNING|ERROR|CRITICAL) |Traceback|^\S*(Error|Exception)\b")
@@ -37,8 +37,8 @@ def wait_for(what: str, look: Callable[[], T | None], seconds: float = SECONDS) 
     while not (found := look()):
         now = time.monotonic()
         assert now < deadline, f"{what}: not within {seconds:.0f} s"
-        # What takes long to ask keeps Nova from its work.
-        time.sleep(max(0.1, 2 * (now - began)))
+        # What takes long to ask keeps Nova from its work; on a loaded machine it takes minutes.
+        time.sleep(min(10.0, max(0.1, 2 * (now - began))))
         began = time.monotonic()
     return found
 
@@ -50,13 +50,13 @@ def listens(port: int) -> bool:
 
 
 class Program:
-    """A program with a directory of its own.
+    """A program with its own directory.
 
     :param name: for people; also of its log.
     :param command: the program and its arguments.
-    :param directory: its working directory.
+    :ivar directory: its working directory.
     :param logs: where the log goes; it stays when the program is stopped.
-    :param variables: of its environment, beside ours.
+    :param variables: of its environment, in addition to ours.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Program:
     ) -> None:
         self.name = name
         self.log = logs / f"{name}.log"
-        self._directory = directory
+        self.directory = directory
         # Only so can variables be given to a process that is supervised.
         self._command = [
             "/usr/bin/env",
@@ -80,9 +80,8 @@ class Program:
         self._process: ServerProcess | None = None
 
     def start(self) -> None:
-        """Start it."""
-        self._directory.mkdir(parents=True, exist_ok=True)
-        self._process = ServerProcess(self._command, directory=self._directory, log=self.log)
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self._process = ServerProcess(self._command, directory=self.directory, log=self.log)
 
     @property
     def host(self) -> str:

@@ -3,7 +3,7 @@
 """Serve a WSGI application on 127.0.0.1: ``serve_wsgi.py MODULE PORT USER``.
 
 The module has it as ``application``.  Every request is from that user, who is an admin of
-a project of the same name; a Keystone would have told the application so.
+a project of the same name; in production Keystone says so.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ started again instead.
 
 from __future__ import annotations
 
+import functools
 import sys
 import tempfile
 import time
@@ -71,6 +72,7 @@ def measure(deployment: Deployment, nodes: int, selection: str, url: str) -> tup
         loaded(deployment, host)
         second = Place(deployment, f"{host}-2", other, url, **more)
         second.wait_for(WAITING)
+        wait_for("what the standby learns", lambda: second.has_learned, _SECONDS)
         first.program.kill()
         began = time.monotonic()
         deployment.user.boot(1, host=host)
@@ -100,9 +102,7 @@ def measure_in_tree(deployment: Deployment, nodes: int) -> float:
     return seconds
 
 
-def tell(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
+tell = functools.partial(print, flush=True)
 
 
 def main(nodes: int = 1000, *selections: str) -> None:

@@ -8,7 +8,6 @@ import contextlib
 import os
 import random
 import time
-from collections.abc import Callable
 
 import pytest
 
@@ -30,9 +29,7 @@ _MOST = 20
 _STEP = 0.1
 
 
-def test_a_storm_loses_no_server_and_leaves_nothing_behind(
-    deployment: Deployment, progress: Callable[[str], None]
-) -> None:
+def test_a_storm_loses_no_server_and_leaves_nothing_behind(deployment, progress) -> None:
     began = time.monotonic()
 
     def now() -> float:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The journeys of ``doc/source/nova/journeys.rst``, with servers that a reader watches."""
+"""The journeys of two pages in ``doc/source/nova``, with servers that a reader watches."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from ironic_virt.sharding.ring import Ring
 from tests import depth
 from tests.nova_deployment.deployment import RESOURCE_CLASS, Deployment
 from tests.nova_deployment.fake_ironic import FakeIronicProcess
-from tests.nova_deployment.figures import Steps
 from tests.nova_deployment.page import Page
 from tests.nova_deployment.people import Server
 from tests.nova_deployment.processes import wait_for
@@ -24,7 +23,10 @@ from tests.nova_deployment.watching import Reader
 # As long as all of its waits may take; a quiet machine needs a tenth.
 pytestmark = pytest.mark.timeout(7200)
 
-PAGE = Path(__file__).parents[2] / "doc/source/nova/journeys.rst"
+PAGES = [
+    Path(__file__).parents[2] / f"doc/source/nova/{name}.rst"
+    for name in ("journeys", "journey_pools")
+]
 NODES = depth.choose(24, nightly=200)
 FEW = depth.choose(12, nightly=200)
 SERVERS = depth.choose(6, nightly=80)
@@ -37,30 +39,20 @@ THREE = RING[:3]
 
 
 @pytest.fixture
-def deployment(
-    request: pytest.FixtureRequest,
-    tmp_path: Path,
-    progress: Callable[[str], None],
-    steps: Steps,
-) -> Iterator[Deployment]:
+def deployment(request, tmp_path, progress, steps) -> Iterator[Deployment]:
     """Nova with the services of a journey."""
     computes, nodes = request.param
     ironic = FakeIronicProcess(tmp_path, nodes, RESOURCE_CLASS)
     progress(f"Logs are kept in {tmp_path / 'logs'}")
     with Deployment(
-        tmp_path,
-        ironic,
-        computes=computes,
-        refresh=REFRESH,
-        steps=steps,
-        progress=progress,
+        tmp_path, ironic, computes=computes, refresh=REFRESH, steps=steps, progress=progress
     ) as deployment:
         yield deployment
 
 
 @pytest.fixture
 def page(deployment: Deployment, tmp_path: Path, request: pytest.FixtureRequest) -> Page:
-    return Page(PAGE, deployment, tmp_path, random.Random(request.node.originalname), DEATHS)
+    return Page(PAGES, deployment, tmp_path, random.Random(request.node.originalname), DEATHS)
 
 
 Show = Callable[[list[str]], None]
@@ -201,9 +193,7 @@ def test_from_one_service_to_three(deployment: Deployment, page: Page, show: Sho
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("deployment", [({"compute-a": {}}, FEW)], indirect=True)
-def test_into_pools_and_out_to_the_driver_of_nova(
-    deployment: Deployment, page: Page, show: Show
-) -> None:
+def test_into_pools_and_out_to_the_driver_of_nova(deployment, page, show) -> None:
     nodes = set(deployment.all_nodes)
     servers = booted(deployment, SERVERS // 2)
     with Reader(deployment, {server.uuid for server in servers}) as reader:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Servers of a Nova whose services are processes of their own, on the real Ironic."""
+"""Servers of a Nova whose services are separate processes, on the real Ironic."""
 
 from __future__ import annotations
 
@@ -33,9 +33,7 @@ FINISHES_BUILDS = (
 )
 
 
-def test_nova_compute_says_that_it_has_loaded_the_driver_of_the_wheel(
-    deployment: Deployment, tmp_path: Path
-) -> None:
+def test_nova_compute_says_that_it_loaded_the_wheels_driver(deployment, tmp_path) -> None:
     code = "import ironic_virt, nova.virt.ironic_virt as door; print(ironic_virt.__file__)\n"
     code += "print(door.__file__)"
     told = subprocess.run(
@@ -138,9 +136,7 @@ def test_a_compute_killed_in_mid_deploy_leaves_nothing_behind(deployment: Deploy
     deployment.wait_until_nodes_are_free()
 
 
-def test_a_compute_stopped_in_order_harms_nothing_that_is_under_way(
-    deployment: Deployment,
-) -> None:
+def test_a_compute_stopped_in_order_harms_no_work_under_way(deployment: Deployment) -> None:
     user, operator, compute = deployment.user, deployment.operator, deployment.computes[VICTIM]
     user.boot(FEW, host=VICTIM)
     rebooted = user.wait_for_servers("all servers built", lambda server: server.idle)
@@ -169,9 +165,7 @@ def test_a_compute_stopped_in_order_harms_nothing_that_is_under_way(
     deployment.wait_for_no_leaks()
 
 
-def test_servers_deleted_while_their_compute_was_down_are_torn_down_when_it_is_back(
-    deployment: Deployment,
-) -> None:
+def test_servers_deleted_during_an_outage_are_torn_down_later(deployment: Deployment) -> None:
     user, operator, compute = deployment.user, deployment.operator, deployment.computes[VICTIM]
     user.boot(FEW, host=VICTIM)
     held = deployment.kill_in_mid_deploy(VICTIM)
@@ -179,7 +173,7 @@ def test_servers_deleted_while_their_compute_was_down_are_torn_down_when_it_is_b
     user.delete(user.servers())
     wait_for("all servers gone", lambda: not user.servers())
     nodes = operator.nodes()
-    # Nova has forgotten them, and nobody has told Ironic.
+    # Nova has forgotten them, and Ironic doesn't know.
     assert all(nodes[uuid]["instance_uuid"] for uuid in held)
     with deployment.steps.step("tear down what was deleted meanwhile"):
         compute.start()

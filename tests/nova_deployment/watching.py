@@ -59,7 +59,7 @@ class Reader:
         self._placement.dispose()
 
     def look(self) -> State:
-        """Look now; what there is: shards, records, servers' places and allocations.
+        """Read the state now: shards, records, servers' places and allocations.
 
         :raises AssertionError: a server is lost, or has no owner, or two.
         """

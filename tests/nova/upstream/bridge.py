@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""An Ironic made of what one of Nova's tests has told its mocks.
+"""An Ironic made of what one of Nova's tests has set up in its mocks.
 
 Our driver sends HTTP; the tests replace the SDK's connection.  :class:`Bridge` takes the
 place of the channel below our client and asks the connection what the SDK would have
@@ -9,8 +9,8 @@ becomes an answer, and what was changed is remembered, so that the node is after
 Ironic would show it.
 
 A few of Nova's private methods are replaced by tests only to say how things are (which
-node has the instance, which nodes there are) or to see what was done.  Those are asked
-or told here too: see :class:`stand_in.IronicDriver`.
+node has the instance, which nodes there are) or to see what was done.  Those are called
+here, too: see :class:`stand_in.IronicDriver`.
 
 Within one call of the driver each question is put to the mocks once and answered from
 memory afterwards: how often Ironic is asked is measured elsewhere, on a real one.
@@ -34,7 +34,7 @@ from ironic_virt.driver.deploy import instance_info
 from tests.nova.upstream import wire
 
 _NO_ID = "00000000-0000-4000-8000-000000000000"
-"""The uuid of a node of which a test gives none."""
+"""The uuid of a node for which a test gives none."""
 
 _PATIENCE = 40
 """Requests within one call, after which the driver waits for what will never be."""
@@ -126,7 +126,7 @@ class Bridge:
         self._carried[instance] = source
 
     def give(self, source: Any) -> None:
-        """Let Ironic have a node of which the connection says nothing."""
+        """Let Ironic have a node that the connection doesn't know."""
         self._given[source.id] = source
 
     def begin(self, method: str, *args: Any) -> None:
@@ -151,7 +151,6 @@ class Bridge:
         version: str | None = None,
         timeout: float | None = None,
     ) -> Answer:
-        """See :meth:`Channel.send`."""
         self._requests += 1
         assert self._requests <= _PATIENCE, f"still asking after {_PATIENCE} requests"
         for wanted, pattern, handle in self._routes():
@@ -246,7 +245,7 @@ class Bridge:
             if not sources:
                 return None
             source = sources[0]
-        # A node that is found by its instance carries it, whatever the test left out.
+        # A node that is found by its instance carries it, even if the test left that out.
         return self._hold(Held(source, source.id or _NO_ID, instance_uuid=instance))
 
     def _of_its_node(self, instance: str) -> Held | None:
@@ -284,7 +283,7 @@ class Bridge:
         return self._hold(held)
 
     def _described(self, name: Any, uuid: str) -> Held:
-        """A node of which a test says what the parts of Nova's driver find."""
+        """A node for which a test says what the parts of Nova's driver find."""
         source = self._side._node_from_cache(name)
         known: dict[str, Any] = {"power_state": states.POWER_OFF}
         resource = self._side._node_resource(source)
@@ -321,9 +320,9 @@ class Bridge:
         return wire.answer(held.shown())
 
     def _inform(self, held: Held, changes: dict[tuple[str, str], Any]) -> None:
-        """Change ``instance_info``, of which Nova's driver adds one key at a time."""
+        """Change ``instance_info``; Nova's driver adds one key at a time."""
         info = dict(held.shown().get("instance_info") or {})
-        # By which ours knows its own keys again.
+        # Our driver recognizes its keys by this one.
         changes.pop(("add", f"/instance_info/{instance_info.KEYS}"), None)
         for (op, path), value in changes.items():
             key = path.removeprefix("/instance_info/")

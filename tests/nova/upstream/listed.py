@@ -28,8 +28,6 @@ class Reason(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """The list."""
-
     runs: frozenset[tuple[str, str]]
     left_out: dict[str, Reason]
 

@@ -53,7 +53,7 @@ def our_driver() -> Iterator[None]:
 
 
 def load(name: str) -> types.ModuleType:
-    """Load a module of Nova's tests anew; the ordinary one stays as it is.
+    """Load a module of Nova's tests again; the ordinary one stays as it is.
 
     :param name: its full name.
     """

@@ -56,10 +56,10 @@ class GenericDriverFields:
             preserve_ephemeral=bool(preserve_ephemeral),
         )
         if preserve_ephemeral is None:
-            info = instance_info.wanted(request, self._node, more)
+            info = instance_info.make_info(request, self._node, more)
         else:
-            info = rebuild_info.wanted(request, self._node, more)
-            # By which ours knows its own rebuild, and its own keys, again.
+            info = rebuild_info.make_info(request, self._node, more)
+            # Our driver recognizes its rebuild and its keys by these.
             del info[rebuild_info.MARK], info[instance_info.KEYS]
         # The tests' server has no display name, which Nova's API sees to.
         info["display_name"] = instance.display_name

@@ -70,7 +70,7 @@ def _complete(arg: Any) -> None:
 
 
 class _Calls:
-    """The driver below the adapter; each call of it begins anew in the bridge."""
+    """The driver below the adapter; each call of it begins again in the bridge."""
 
     def __init__(self, driver: Any, over: bridge.Bridge, names: dict[str, Any]) -> None:
         self._driver = driver
@@ -98,7 +98,7 @@ class _Calls:
 
 
 class IronicDriver(ours.IronicDriver):
-    """Our adapter, whose Ironic is what a test has told its mocks.
+    """Our adapter, whose Ironic is what a test has set up in its mocks.
 
     :ivar node_cache: the nodes that Ironic lists, if a test says so by this name.
     """
@@ -112,7 +112,7 @@ class IronicDriver(ours.IronicDriver):
         self._over = bridge.Bridge(self)
         with mock.patch.object(connection.KeystoneChannel, "from_conf", return_value=self._over):
             super().__init__(virtapi, read_only)
-        # No test of theirs begins with a start.
+        # None of Nova's tests begins with a start.
         self._starting = False
         self._names: dict[str, Any] = {}
         self._driver: Any = _Calls(self._driver, self._over, self._names)
@@ -168,7 +168,7 @@ class IronicDriver(ours.IronicDriver):
         """What the test calls a node."""
         return self._names.get(uuid, uuid)
 
-    # -- private methods of Nova's that are public ones of ours -----------------
+    # -- private methods of Nova's driver that are public in ours ---------------
 
     def _node_resource(self, node: Any) -> Any:
         self._over.give(node)
@@ -195,7 +195,7 @@ class IronicDriver(ours.IronicDriver):
 
     def _config_drive(self, request: virt.DeployRequest) -> Any:
         instance, password = request.instance, request.admin_password
-        if not self._is_told("_generate_configdrive") or not config_drive.is_wanted(instance):
+        if not self._is_told("_generate_configdrive") or not config_drive.is_requested(instance):
             return self._novas["config_drive"](request)
         drive = self._generate_configdrive(
             None,

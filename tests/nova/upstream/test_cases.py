@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Those of Nova's cases that ``cases.toml`` says run."""
+"""Run the cases of Nova that ``cases.toml`` lists."""
 
 from __future__ import annotations
 

@@ -8,7 +8,6 @@ import re
 import types
 import unittest
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import pytest
@@ -31,7 +30,6 @@ def known() -> dict[tuple[str, str], loading.Case]:
 
 @pytest.fixture(scope="module")
 def the_list() -> listed.Listed:
-    """The list."""
     return listed.read()
 
 
@@ -82,9 +80,7 @@ def _the_other_step(state: str | None, *, patched: bool) -> states.TearDownStep:
         ("test__node_resources_unavailable", resources, {"AVAILABLE": states.MANAGEABLE}),
     ],
 )
-def test_a_case_fails_when_the_driver_does_something_else(
-    known, name: str, module: Any, wrong: dict[str, Any]
-) -> None:
+def test_a_case_fails_when_the_driver_does_something_else(known, name, module, wrong) -> None:
     case = known["IronicDriverTestCase", name]
     assert passes(case)
     changed = types.SimpleNamespace(**vars(states) | wrong)

@@ -66,7 +66,7 @@ def _fields(resource: Any, names: dict[str, str]) -> dict[str, Any]:
 
 
 def node(resource: Any, uuid: str) -> dict[str, Any]:
-    """A node of the SDK's, or a mock of which nothing was said."""
+    """A node of the SDK's, or a mock without any fields."""
     # Of what no test says anything, Ironic would show nulls.
     return dict.fromkeys(Node.__struct_fields__) | {"uuid": uuid, **_fields(resource, _NODE)}
 

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What ``make any-state`` and ``make verbs`` have found, one by one."""
+
+from __future__ import annotations
+
+import pytest
+from nova.compute import task_states
+from nova.db.main import models
+
+from tests.nova.fleets import Fleet
+from tests.nova.test_restarts import SHOWS_INSTANCES
+
+
+class TestStates(Fleet):
+    """A service over the fake Ironic, stopped while states change."""
+
+    def test_one_node_with_an_inventory_in_use_stops_no_service(self) -> None:
+        taken, free = self.make_nodes(2)
+        compute = self.start_compute("compute1")
+        server = self.boot_at("compute1", taken)
+        compute.stop()
+        former = self.fake.node(taken)["resource_class"]
+        self.fake.set_node(taken, resource_class="silver")
+        compute = self.start_compute("compute1")
+        assert self.check()["resource-class-renamed"] == taken
+        assert set(self.hosts()) == {taken, free}
+        # Until the node has its class again, Nova ends a delete in ERROR.
+        self.fake.set_node(taken, resource_class=former)
+        self.refresh(compute)
+        self.delete(server)
+        self.refresh(compute)
+        assert set(self.check()) <= {"node-without-flavor"}
+
+    @pytest.mark.skipif(not SHOWS_INSTANCES, reason="this Nova shows no servers at its start")
+    def test_one_reboot_that_fails_keeps_no_service_from_starting(self) -> None:
+        lost, well = self.make_nodes(2)
+        compute = self.start_compute("compute1")
+        servers = [self.boot_at("compute1", node, node) for node in (lost, well)]
+        compute.stop()
+        for server in servers:
+            where = models.Instance.uuid == server["id"]
+            self.in_cell(models.Instance, where, task_state=task_states.REBOOT_PENDING_HARD)
+        self.fake.set_node(lost, instance_uuid=None)
+        compute = self.start_compute("compute1")
+        self.until(lambda: self.server(servers[0]), lambda seen: seen["status"] == "ERROR")
+        self.wait_for(servers[1], "ACTIVE")
+        self.reboot(servers[1])
+
+    @pytest.mark.skipif(not SHOWS_INSTANCES, reason="this Nova shows no servers at its start")
+    def test_deletes_that_take_long_hold_up_no_start(self) -> None:
+        nodes = self.make_nodes(2)
+        compute = self.start_compute("compute1", unprovision_timeout=300)
+        servers = [self.boot_at("compute1", node, node) for node in nodes]
+        compute.stop()
+        for server, node in zip(servers, nodes, strict=True):
+            where = models.Instance.uuid == server["id"]
+            self.in_cell(models.Instance, where, task_state=task_states.DELETING)
+            self.fake.set_node(node, provision_state="deleting")
+        compute = self.start_compute("compute1", unprovision_timeout=300)
+        assert set(self.hosts()) == set(nodes)
+        for node in nodes:
+            self.fake.set_node(node, provision_state="cleaning", instance_uuid=None)
+        for server in servers:
+            self.wait_until_gone(server)
+
+    def test_what_bare_metal_can_not_do_changes_nothing(self) -> None:
+        for host, shard in (("compute1", "a"), ("compute2", "b")):
+            (node,) = self.make_nodes(1, shard=shard, power_state="power on")
+            self.start_compute(host, shard_key=shard)
+        server = self.boot_at("compute2", node)
+        info, images = self.fake.node(node)["instance_info"], set(self.glance.images)
+        live = {"host": None, "block_migration": "auto"}
+        requests = {"suspend": None, "pause": None, "os-migrateLive": live}
+        for action, body in {**requests, "createImage": {"name": "copy"}}.items():
+            self.act(server, **{action: body})
+            self.wait_for(server, "ACTIVE")
+        # Nova sees to this when the server is at rest already; of an image it notes nothing.
+        self.until(
+            lambda: [row["message"] for row in self.api.get_instance_actions(server["id"])],
+            lambda messages: messages.count("Error") == len(requests),
+        )
+        self.until(lambda: set(self.glance.images), lambda there: there == images)
+        assert "migrated live" in self.told_by_the_events(server)
+        assert self.fake.node(node)["instance_info"] == info
