@@ -22,10 +22,7 @@ _GLANCE = 0.0005
 
 
 class VirtualClock:
-    """A monotonic clock; its ``pause`` is the watcher's.
-
-    No two threads pause on one condition.
-    """
+    """A monotonic clock; its ``pause`` is the watcher's, for one thread at a condition."""
 
     def __init__(self, now: float = 1000.0) -> None:
         self.now = now
@@ -104,11 +101,7 @@ class VirtualClock:
 
 
 class StoppableClock(RealClock):
-    """Real time for a fake Ironic, which a test can stop.
-
-    What Ironic has begun then comes to no end, however long the test takes for what is to
-    happen meanwhile.
-    """
+    """Real time for a fake Ironic, which a test can stop: then nothing that it began ends."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -10,10 +10,7 @@ from ironic_virt.testing.fake_ironic import FakeIronic
 
 
 def sent_drives(fake: FakeIronic) -> list[Any]:
-    """The config drives in the order in which they were sent.
-
-    Each is with what is to be deployed, or else with the request to deploy it.
-    """
+    """Return the config drives in the order sent, from ``instance_info`` or the request."""
     drives = []
     for entry in fake.requests.mutating():
         if entry.method == "PATCH":

@@ -49,9 +49,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
 
 
+@pytest.fixture(scope="session")
+def progress(pytestconfig: pytest.Config) -> Callable[[str], None]:
+    """Show the user what takes so long, even while pytest captures output."""
+    reporter = pytestconfig.pluginmanager.get_plugin("terminalreporter")
+
+    def write(line: str) -> None:
+        if reporter is not None:
+            reporter.ensure_newline()
+            reporter.write_line(line)
+
+    return write
+
+
 @pytest.fixture
 def show(record_property: Callable[[str, Any], None]) -> Callable[[list[str]], None]:
-    """Print lines at the end of the run, whatever pytest captures and wherever it runs."""
+    """Print lines at the end of the run, which pytest does not capture."""
     return lambda lines: record_property(_TABLE, list(lines))
 
 

@@ -12,7 +12,7 @@ from ironic_virt.baremetal.http.connection import Answer, Channel
 
 
 class Crash(BaseException):
-    """The process dies here: nothing of ours gets to run any more."""
+    """The process dies here: none of our code runs any more."""
 
 
 class CrashingChannel:
@@ -56,7 +56,7 @@ class CrashingChannel:
             self._at = self.sent + at
 
     def check(self) -> None:
-        """Die, in any thread of ours but the poller, which just goes silent."""
+        """Die, in any of our threads but the poller's, which just goes silent."""
         if not self.dead:
             return
         if _is_poller():

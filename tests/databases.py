@@ -144,7 +144,7 @@ def _postgresql_program(name: str) -> str | None:
 
 @contextlib.contextmanager
 def _private_postgresql(refusals: str) -> Iterator[str]:
-    """Start an installed PostgreSQL that is reached by a socket in a directory of ours."""
+    """Start an installed PostgreSQL that is reached by a socket in one of our directories."""
     postgres, initdb = _postgresql_program("postgres"), _postgresql_program("initdb")
     if postgres is None or initdb is None:
         raise NoServer(

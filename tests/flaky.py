@@ -25,10 +25,10 @@ MOST = 10
 
 
 def run_by_itself(config: pytest.Config, test: str) -> bool:
-    """Whether a test passes in a process of its own; its output is shown."""
+    """Whether a test passes in its own process; its output is shown."""
     program = os.environ.get(PROGRAM, "pytest")
     command = [sys.executable, "-m", program, "-n", "0", "-p", "no:cacheprovider"]
-    # The same random numbers: what they bring about is no accident.
+    # With the same random numbers: a failure that they cause is not an accident.
     if config.pluginmanager.hasplugin("randomly"):
         command.append(f"--randomly-seed={config.getoption('randomly_seed')}")
     return _passes([*command, test])
@@ -70,7 +70,7 @@ class SecondTry:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: Any) -> None:
-        """Try again what failed; whatever else fails the run does so after this."""
+        """Try the failed tests again, before any other check can fail the run."""
         if session.exitstatus != pytest.ExitCode.TESTS_FAILED or self._not_collected:
             return
         if not 0 < len(self._failed) <= MOST:

@@ -3,7 +3,7 @@
 """A channel from our client to a fake Ironic in the same process.
 
 It takes a tenth of the time of :class:`KeystoneChannel` over ``fake.adapter()``; what
-keystoneauth1 and requests do has tests of its own, and tests over HTTP.
+keystoneauth1 and requests do has its own tests, and tests over HTTP.
 """
 
 from __future__ import annotations
@@ -30,8 +30,6 @@ _NO_ANSWER = {
 
 
 class InProcessChannel:
-    """See :class:`ironic_virt.baremetal.http.connection.Channel`."""
-
     def __init__(self, fake: FakeIronic, url: str) -> None:
         self._fake = fake
         self._url = url

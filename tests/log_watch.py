@@ -40,7 +40,7 @@ def forms() -> list[str]:
     found = [MARK, GZIPPED]
     for before in range(3):
         encoded = base64.b64encode(b"x" * before + MARK.encode()).decode()
-        # But for characters that depend on what stands beside it too.
+        # Without the characters that depend on the neighboring bytes, too.
         found.append(encoded[(before * 8 + 5) // 6 : (before + len(MARK)) * 8 // 6])
     return found
 

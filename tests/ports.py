@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Ports for servers that must be told one."""
+"""Ports for servers that can't choose a free one themselves."""
 
 from __future__ import annotations
 
@@ -11,10 +11,7 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def reserved_port() -> Iterator[int]:
-    """A port of the loopback that is given to nobody else as long as the block runs.
-
-    A server that sets ``SO_REUSEADDR``, as most do, can listen there all the same.
-    """
+    """Reserve a port of the loopback; a server with ``SO_REUSEADDR`` can still listen there."""
     with socket.socket() as holder:
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         holder.bind(("127.0.0.1", 0))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Programs of ours as processes of their own, forked from one that has imported all of them.
+"""Our programs as separate processes, forked from one that has imported all of them.
 
-To be imported takes most programs far longer than what a test has them do.  For a test whose
-matter is how a program starts, this is not.
+Most programs spend far more time on imports than on what a test has them do.  Don't use this to
+test how a program starts.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 """Commands without the wait for their imports, for tests that run many of them.
 
 A process imports once what commands need, and then forks for each that comes.  What it
-forks is a process of its own, in a session of its own, with the arguments, environment,
+forks is its own process, in its own session, with the arguments, environment,
 directory and output that the caller wants, as if it had been started afresh.
 
 A request is one message on the socket that is the process's standard input: JSON, with
@@ -105,7 +105,7 @@ class Started:
 class Preloaded:
     """The process that starts commands; a context manager.
 
-    :param further: modules that it imports beside those that ``ironic-virt`` needs.
+    :param further: modules that it imports in addition to those that ``ironic-virt`` needs.
     """
 
     def __init__(self, further: Sequence[str] = ()) -> None:
@@ -184,7 +184,7 @@ def serve(further: Sequence[str]) -> None:
         request, files, *_ = socket.recv_fds(channel, _LONGEST, 3)
         if not request:
             return
-        # None may end before it is known who is to be told.
+        # No child may end before it is known who gets its exit status.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
         answer = socket.socket(fileno=files.pop())
         if pid := os.fork():
@@ -227,10 +227,7 @@ def _become(
 
 
 def _end(main: Callable[[list[str]], int | None], argv: list[str]) -> NoReturn:
-    """Run a program, and end as Python does, but for what is left in memory.
-
-    To take down all that was imported takes longer than what most commands do.
-    """
+    """Run a program, and exit without the slow teardown of all imported modules."""
     try:
         code: Any = main(argv)
     except SystemExit as ended:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 import json
 import uuid
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,18 +16,17 @@ import pytest
 import yaml
 
 from ironic_virt import conf, exceptions, virt
-from ironic_virt.compute.engine.metrics import Metrics
 from ironic_virt.driver import IronicDriver
 from ironic_virt.driver.loading import load_compute_driver
 from ironic_virt.metrics import page
+from ironic_virt.metrics.prometheus import PrometheusMetrics
 from ironic_virt.testing.fake_ironic import FakeIronicServer
+from tests.compute_service import FLAVOR, IMAGE, VirtAPI
 from tests.ports import reserved_port
 
 ROOT = Path(__file__).parents[1]
 RULES = ROOT / "etc/prometheus/ironic-virt.rules.yaml"
 DASHBOARD = ROOT / "etc/grafana/ironic-virt.json"
-IMAGE = virt.ImageMeta("https://images.example.test/a.raw", checksum="ab" * 16)
-FLAVOR = virt.Flavor("bm", vcpus=8, memory_mb=16384, root_gb=100)
 
 
 def rules() -> list[dict[str, Any]]:
@@ -45,24 +44,6 @@ def queries() -> Iterator[tuple[str, str]]:
         for target in panel["targets"]:
             query = target["expr"].replace("$instance", ".*").replace("$__rate_interval", "5m")
             yield panel["title"], query
-
-
-class Service(virt.VirtAPI):
-    """The least of a compute service, which counts."""
-
-    host = "compute1"
-
-    def __init__(self, metrics: virt.Metrics) -> None:
-        self.metrics = metrics
-
-    def live_hosts(self) -> Collection[str]:
-        return [self.host]
-
-    def owned_instance_uuids(self) -> Collection[str]:
-        return ()
-
-    def abort_reason(self, instance: virt.InstanceLike) -> str | None:
-        return None
 
 
 def live(driver: IronicDriver, node: str) -> None:
@@ -97,13 +78,8 @@ def shown(directory: Path) -> Iterator[str]:
 
     :param directory: for a file of options.
     """
-    metrics = Metrics("compute1", "1.2.3")
-    metrics.refreshed(compared=1, deleted=0)
+    metrics = PrometheusMetrics("compute1", "1.2.3")
     metrics.node_pass(None)
-    metrics.task_began("spawning")
-    metrics.task_ended("spawning", "done", 1.0)
-    with metrics.refresh_part("ironic"):
-        pass
     with FakeIronicServer() as server, reserved_port() as port:
         config = directory / "compute1.conf"
         config.write_text(
@@ -111,7 +87,9 @@ def shown(directory: Path) -> Iterator[str]:
             f"endpoint_override = {server.url}\nmetrics_port = {port}\n"
         )
         options = conf.load([str(config)])
-        driver = load_compute_driver(options, Service(metrics))
+        service = VirtAPI()
+        service.metrics = metrics
+        driver = load_compute_driver(options, service)
         metrics.counts = driver.node_counts
         happen(driver, server.fake)
         # A real one ends this process when it is late.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""``ironic-virt-status upgrade check`` on a host, and what each kind of host is told."""
+"""``ironic-virt-status upgrade check`` on a host, and its output for each kind of host."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NO_IRONIC = "http://127.0.0.1:9"
 CASES = [
     ({}, 0, "Ironic", "Ironic's API is 1."),
     ({"foo": "1"}, 1, "Options", "foo"),
-    ({"shardd": "a"}, 2, "Options", "is shard meant?"),
+    ({"shardd": "a"}, 2, "Options", "did you mean shard?"),
     ({"peer_list": "one"}, 1, "Which nodes are the service's", "peer_list is deprecated"),
     ({"conductor_group": "g", "peer_list": "two"}, 2, "Which", "does not name this host"),
     ({"endpoint_override": NO_IRONIC}, 2, "Ironic", "no answer"),

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The same database and the same Ironic as the reference service's other tests."""
+"""Use the database and the Ironic of the other tests of the reference service."""
 
 from tests.functional.compute.conftest import (
     clock,

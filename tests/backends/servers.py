@@ -7,17 +7,15 @@ from __future__ import annotations
 import contextlib
 import shutil
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from ironic_virt.testing.server_process import ServerProcess
-from tests.nova_deployment.processes import listens
+from tests.nova_deployment.processes import listens, wait_for
 from tools.real_ironic.ports import free_port
 
-_SECONDS = 60.0
 _PROGRAMS = {"redis": "redis-server", "etcd": "etcd"}
 
 
@@ -59,17 +57,13 @@ class Backend:
         self._process = ServerProcess(
             self._command, directory=self._directory, log=self._directory / "log"
         )
-        deadline = time.monotonic() + _SECONDS
-        while not listens(self.port):
-            assert time.monotonic() < deadline, self._process.log_tail()
-            time.sleep(0.05)
+        wait_for(" ".join(self._command), lambda: listens(self.port))
 
     def kill(self) -> None:
         """End it as a power cut would."""
         self._process.kill()
 
     def stop(self) -> None:
-        """Stop it."""
         self._process.stop()
         shutil.rmtree(self._directory, ignore_errors=True)
 

@@ -28,7 +28,7 @@ SECONDS = 60.0
 
 
 class Ironic:
-    """Keeps the first request until it is told to go on.
+    """Keeps the first request until the test releases it.
 
     :ivar paths: of the requests that have arrived.
     """

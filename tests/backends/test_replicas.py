@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,10 +12,11 @@ import pytest
 import redis
 
 from ironic_virt import exceptions
-from ironic_virt.standby import Timing, ToozLock
+from ironic_virt.standby import ToozLock
 from tests.backends.servers import Backend, backend
+from tests.nova_deployment.processes import wait_for
 
-TIMING = Timing.of("redis", 15)
+TTL = 15
 
 
 def is_ready(replication: dict[str, Any]) -> bool:
@@ -30,10 +30,7 @@ def primary(**more: str) -> Iterator[Backend]:
     """A primary with one replica, as the primary itself says."""
     with backend("redis", **more) as made, backend("redis", replicaof=f"127.0.0.1 {made.port}"):
         with contextlib.closing(redis.Redis(port=made.port)) as client:
-            deadline = time.monotonic() + 60
-            while not is_ready(client.info("replication")):
-                assert time.monotonic() < deadline
-                time.sleep(0.1)
+            wait_for("a replica", lambda: is_ready(client.info("replication")))
         yield made
 
 
@@ -50,16 +47,16 @@ def test_a_lag_that_does_not_fit_is_refused(fewest: str, lag: str, message: str)
         primary(min_replicas_to_write=fewest, min_replicas_max_lag=lag) as server,
         pytest.raises(exceptions.InvalidConfiguration, match=message),
     ):
-        ToozLock(server.url, TIMING).acquire("compute1")
+        ToozLock(server.url, TTL).acquire("compute1")
 
 
 def test_a_lag_that_fits_is_accepted() -> None:
     with primary(min_replicas_to_write="1", min_replicas_max_lag="4") as server:
-        assert ToozLock(server.url, TIMING).acquire("compute1")
+        assert ToozLock(server.url, TTL).acquire("compute1")
 
 
 def test_settings_that_can_not_be_read_are_named(caplog: pytest.LogCaptureFixture) -> None:
     with backend("redis", rename_command="CONFIG hidden") as server:
-        assert ToozLock(server.url, TIMING).acquire("compute1")
+        assert ToozLock(server.url, TTL).acquire("compute1")
     (line,) = [one.message for one in caplog.records if "[lease-replicas-unknown]" in one.message]
     assert "min-replicas-max-lag at most 4" in line

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -84,27 +84,23 @@ def node(db: Database, server: FakeIronicServer, places: list[Place]) -> str:
     return nodes[0]
 
 
-def seconds_until(what: Callable[[], None]) -> float:
-    began = time.monotonic()
-    what()
-    return time.monotonic() - began
-
-
-def test_after_a_power_cut_the_standby_goes_on_with_what_was_begun(
+def test_after_a_power_cut_the_standby_goes_on(
     db: Database, places: list[Place], node: str
 ) -> None:
     first, second = places
     refused = first.ironic.add(Status(503), "PUT")
     uuid = create(db, node)
     wait_for("the deployment", lambda: refused.hits)
-    assert len(second.ironic.requests) == 0, "a standby sends nothing"
+    assert second.changes() == 0
     first.process.kill()
+    began = time.monotonic()
+    second.wait_for(ACTIVE)
     # The margin is for a machine that does other things besides.
-    assert seconds_until(lambda: second.wait_for(ACTIVE)) < TTL + 10
+    assert time.monotonic() - began < TTL + 10
     wait_until(db, uuid, "active")
 
 
-def test_a_process_that_was_stopped_sends_no_change_and_is_a_standby_again(
+def test_a_stopped_process_sends_nothing_and_is_a_standby_again(
     db: Database, places: list[Place], node: str
 ) -> None:
     first, second = places
@@ -118,7 +114,8 @@ def test_a_process_that_was_stopped_sends_no_change_and_is_a_standby_again(
     first.process.signal(signal.SIGCONT)
     assert first.process.wait() == 4
     assert first.changes() == sent
-    assert "could not be renewed in time" in first.process.text()
+    # It may look at the clock first, or at the backend.
+    assert "[lease-lost]" in first.process.text()
     first.process.start()
     first.process.wait_for_text(WAITING)
     assert second.process.running

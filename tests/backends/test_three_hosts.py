@@ -49,9 +49,7 @@ def write_login(site: Site, url: sa.URL) -> None:
     (site.home / ".my.cnf").write_text("[client]\n" + "".join(lines))
 
 
-def test_three_hosts_share_a_mariadb(
-    site: Site, server: FakeIronicServer, mariadb: sa.URL
-) -> None:
+def test_three_hosts_share_a_mariadb(site, server, mariadb) -> None:
     nodes = {
         server.fake.add_node(name=f"{rack}-01", resource_class="gold"): rack for rack in RACKS
     }

@@ -26,7 +26,7 @@ from tests.chaos.world import Outcome, run
 from tests.simulation.planted import FAULTS
 
 LONGEST = 3600.0
-"""Seconds after which a run is ended that has not come to its end, beside those of faults."""
+"""Seconds after which a run that hangs is ended, in addition to the time of the faults."""
 
 
 def main() -> int:
@@ -73,7 +73,7 @@ def main() -> int:
     for seed in range(args.seed, args.seed + args.seeds):
         directory = kept / f"seed-{seed}"
         directory.mkdir(parents=True, exist_ok=True)
-        # Whatever hangs, of ours or of what we use, shows where.
+        # If any code hangs, a traceback shows where.
         faulthandler.dump_traceback_later(args.seconds + LONGEST, exit=True)
         try:
             outcome = run(

@@ -21,10 +21,10 @@ PATIENCE = 15.0
 
 
 class Conductors:
-    """All of an Ironic's that have processes of their own; there may be none.
+    """All of an Ironic's that have their own processes; there may be none.
 
     :param now: seconds since the beginning.
-    :param told: what happens.
+    :param tell: called with a line for each event.
     """
 
     def __init__(
@@ -33,13 +33,13 @@ class Conductors:
         conductors: Sequence[Conductor],
         nodes: Nodes,
         now: Callable[[], float],
-        told: Callable[[str], None],
+        tell: Callable[[str], None],
     ) -> None:
         self._all = {one.host: one for one in conductors}
-        self._deaths = Deaths(rng, "conductor", conductors, now, told, DOWN)
+        self._deaths = Deaths(rng, "conductor", conductors, now, tell, DOWN)
         self._nodes = nodes
         self._now = now
-        self._told = told
+        self._tell = tell
         self._since: Mapping[str, float] = {}
 
     @property
@@ -66,7 +66,7 @@ class Conductors:
         self._since = {node: self._since.get(node, self._now()) for node in stuck}
         for node, host in stuck.items():
             if self._now() > self._since[node] + PATIENCE:
-                self._told(f"{host} is started again by an operator: {node} is stuck")
+                self._tell(f"{host} is started again by an operator: {node} is stuck")
                 self.met["stuck nodes"] += 1
                 self._since = {}
                 self._all[host].kill()

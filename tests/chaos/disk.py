@@ -46,7 +46,7 @@ class Disk:
 
     :param place: where it is mounted.
     :param now: seconds since the beginning.
-    :param told: what happens.
+    :param tell: called with a line for each event.
     """
 
     def __init__(
@@ -54,12 +54,12 @@ class Disk:
         rng: random.Random,
         place: Path,
         now: Callable[[], float],
-        told: Callable[[str], None],
+        tell: Callable[[str], None],
     ) -> None:
         self._rng = rng
         self._filler = place / "filler"
         self._now = now
-        self._told = told
+        self._tell = tell
         self._next = rng.expovariate(1 / 5)
         self.met: collections.Counter[str] = collections.Counter()
 
@@ -73,7 +73,7 @@ class Disk:
             return
         free = self._rng.choice([0, 0, 1, 10, 100]) * _PAGE
         self.met["disk full"] += 1
-        self._told(f"the disk is full but for {free} bytes")
+        self._tell(f"the disk is full but for {free} bytes")
         _fill(self._filler, free)
         self._next = self._now() + self._rng.uniform(1, 10)
 

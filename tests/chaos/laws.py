@@ -17,7 +17,7 @@ _STATES = {"active": "active", "stopped": "active", "rescued": "rescue"}
 
 
 def settled(db: Database, nodes: Nodes, users: Users) -> list[str]:
-    """Each server is where its user was told, and as (1, 3, 4).
+    """Each server is where its record says, and in that state (1, 3, 4).
 
     :returns: what is broken, in sentences.
     """

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Those who ask for servers, what they are told, and what they see in Ironic then."""
+"""Users: what they request, which answers they get, and what they see in Ironic then."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ class Asked:
 
 
 class Users:
-    """Everybody who asks.
+    """All users of a run.
 
     :param most: servers at a time.
     :param now: seconds since the beginning.
-    :ivar given_up: the servers of which a delete was asked.
+    :ivar given_up: the servers with a delete request.
     :ivar created: all that were ever asked for and written down.
     """
 
@@ -230,7 +230,7 @@ class Users:
             self._history.held(self._on.pop(server), Operation("release", server, asked.when, now))
 
     def _look(self, row: records.Instance) -> None:
-        """Compare what users were told with what Ironic has, which nobody changes now."""
+        """Compare a server's record with its node in Ironic, which nobody changes now."""
         if row.vm_state not in ("active", "stopped", "rescued") or row.uuid in self.given_up:
             return
         began = self._now()

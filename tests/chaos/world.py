@@ -62,7 +62,7 @@ class Outcome:
 
 
 class World:
-    """All that there is in one run.
+    """The parts of one run.
 
     :param directory: for files and logs.
     :param ironic: whose nodes are all ours.

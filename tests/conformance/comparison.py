@@ -55,7 +55,7 @@ def differences(
     lines: list[str] = []
     for ours, theirs in zip(fake, real, strict=False):
         if ours != theirs:
-            # The fake is the one to be mended: a diff says what to change in it.
+            # The fake is the one to be fixed: a diff says what to change in it.
             context = difflib.unified_diff(
                 readable(ours), readable(theirs), FAKE, REAL, n=1, lineterm=""
             )

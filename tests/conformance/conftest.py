@@ -37,15 +37,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture(scope="session")
-def starts(request: pytest.FixtureRequest) -> Iterator[dict[str, SubjectOf]]:
+def starts(request: pytest.FixtureRequest, progress) -> Iterator[dict[str, SubjectOf]]:
     """By name, the Ironics that were asked for; each starts when the first check needs it."""
-    reporter = request.config.pluginmanager.get_plugin("terminalreporter")
-
-    def progress(line: str) -> None:
-        if reporter is not None:
-            reporter.ensure_newline()
-            reporter.write_line(line)
-
     wanted = request.config.getoption("--ironic")
     with contextlib.ExitStack() as stack:
         started: dict[tuple[str, Pace], Subject] = {}

@@ -19,7 +19,7 @@ _NAMES = re.compile(r"\((\w+(?:, \w+)+)\)")
 _TOKEN = re.compile(r"(?<=token%3D)[\w-]+")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?")
 
-# Notes of the conductor and the driver to themselves, of which no client can know the meaning.
+# Private notes of the conductor and the driver, without a meaning for clients.
 _NOTES = "driver_internal_info"
 # How long something took in whole seconds: a busy machine takes longer.
 _DURATION = "duration_seconds"

@@ -4,8 +4,8 @@
 
 A check is a function of an :class:`~tests.conformance.subject.IronicUnderTest`.
 Its name is the sentence in its docstring.  It sends requests; each is recorded
-and compared between the two Ironics, so a check only has to state, beside the
-status codes that it expects, what it is really about.
+and compared between the two Ironics, so a check only has to state the status
+codes that it expects, and what it is really about.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ from tests.conformance.subject import IronicUnderTest
 
 Pace = str
 QUICK: Pace = "quick"
-"""Whatever a node has to do is over as soon as anybody can look."""
+"""A node completes every task before anybody can look."""
 SLOW: Pace = "slow"
 """Hardware can be held, so that what is on its way can be looked at."""
 
@@ -76,8 +76,7 @@ def check_each(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Register a check for each case, which replaces ``{}`` in the sentence.
 
-    A case that is a tuple is given to the function as several arguments, the
-    first of which goes into the sentence.
+    A tuple is passed as several arguments; the first goes into the sentence.
     """
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:

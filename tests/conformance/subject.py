@@ -20,7 +20,7 @@ from tests.conformance.normalise import Normaliser
 NEWEST = "newest"
 """The newest version of the API that this Ironic speaks."""
 ANY = -1
-"""Expected of an answer of which only the comparison is of interest."""
+"""Any status: only the comparison of the two answers matters."""
 VERSION_HEADER = "X-OpenStack-Ironic-API-Version"
 IMAGE = {"image_source": "http://images/image", "image_checksum": "0" * 32}
 
@@ -51,7 +51,7 @@ class Subject(Protocol):
         """Whether it needs the programs of a conductor's machine, socat for one."""
 
     def reset(self) -> None:
-        """Forget all nodes and whatever belongs to them."""
+        """Forget all nodes and everything that belongs to them."""
 
     def set_node(self, node: str, values: Mapping[str, Any]) -> None:
         """Change a node behind the API's back, by the names of its fields."""
@@ -72,7 +72,7 @@ class Subject(Protocol):
         """Let slow hardware go on with what it is doing until the block ends."""
 
     def wait_for_hardware(self) -> None:
-        """Return when it has begun with something that it was told in such a block."""
+        """Return when it has begun with a request of such a block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ class IronicUnderTest:
         :param version: of the API, :data:`NEWEST` for instance; None sends no such header.
         :param expect: the status that must come back; any success when None.
         :param raw: a body that is sent as it is, in chunks if it comes so, instead of ``body``.
-        :param headers: what to send beside the version; None leaves out a header.
+        :param headers: what to send in addition to the version; None leaves out a header.
         """
         if version == NEWEST:
             version = self._subject.newest
@@ -191,7 +191,7 @@ class IronicUnderTest:
     def patch(self, path: str, *operations: Mapping[str, Any], **options: Any) -> Answer:
         return self.request("PATCH", path, list(operations), **options)
 
-    # The same of several things, each in a request of its own
+    # The same of several things, each in its own request
 
     def get_each(self, path: str, *ends: str, **options: Any) -> None:
         for end in ends:
@@ -313,7 +313,7 @@ class IronicUnderTest:
                 waited += pause
 
     def held_hardware(self) -> contextlib.AbstractContextManager[None]:
-        """Slow hardware goes on with what it is told in this block until the block ends."""
+        """Make slow hardware work on the requests of this block until the block ends."""
         return self._subject.held_hardware()
 
     def wait_for_hardware(self) -> None:

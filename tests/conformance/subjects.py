@@ -191,7 +191,7 @@ class FakeSubject:
         return row.instance_info
 
     def fail(self, node: str, operation: str, error: str) -> None:
-        # The fake is told the whole of what Ironic makes of it.
+        # The fake gets the whole text that Ironic would make of it.
         self._fake.fail_next(operation, _LAST_ERRORS[operation].format(error), node)
 
     def refuse_vif(self, vif: str) -> None:

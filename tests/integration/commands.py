@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Compute services as processes on the real Ironic, and ``ironic-virt`` beside them."""
+"""Compute services as processes on the real Ironic, and ``ironic-virt`` commands."""
 
 from __future__ import annotations
 

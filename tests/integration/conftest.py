@@ -14,19 +14,6 @@ from tools import real_ironic
 
 
 @pytest.fixture(scope="session")
-def progress(pytestconfig):
-    """Shows the user what takes so long, whatever pytest captures."""
-    reporter = pytestconfig.pluginmanager.get_plugin("terminalreporter")
-
-    def write(line: str) -> None:
-        if reporter is not None:
-            reporter.ensure_newline()
-            reporter.write_line(line)
-
-    return write
-
-
-@pytest.fixture(scope="session")
 def ironic_environment(progress) -> real_ironic.IronicEnvironment:
     """The virtualenv with Ironic in it."""
     return real_ironic.ensure_environment(progress=progress)
@@ -64,7 +51,7 @@ def node(stage: Stage) -> str:
 
 @pytest.fixture
 def instance(stage: Stage) -> virt.Instance:
-    """An instance that is active on a node of its own."""
+    """An instance that is active on its own node."""
     return stage.active()
 
 

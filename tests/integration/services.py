@@ -10,28 +10,26 @@ import json
 import subprocess
 import threading
 import time
-import uuid
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
 import requests
+from oslo_config import cfg
 
-from ironic_virt import conf, virt
+from ironic_virt import virt
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.http.connection import KeystoneChannel
 from ironic_virt.baremetal.waiting.watcher import Watcher
 from ironic_virt.driver import IronicDriver
 from ironic_virt.driver.claim import KEY_PREFIX
-from ironic_virt.driver.loading import load_compute_driver
 from ironic_virt.sharding.policy import Policy
+from tests import compute_service
+from tests.compute_service import FLAVOR, OTHER_IMAGE
 from tests.crashing import CrashingChannel
 from tools import real_ironic
 
-IMAGE = virt.ImageMeta("https://images.example.test/a.raw", checksum="ab" * 16)
-OTHER_IMAGE = virt.ImageMeta("https://images.example.test/b.raw", checksum="cd" * 16)
-FLAVOR = virt.Flavor("bm", vcpus=8, memory_mb=16384, root_gb=100)
 SECONDS = 180.0
 """More than anything should take that is waited for."""
 
@@ -81,48 +79,11 @@ def flavor(**extra_specs: str) -> virt.Flavor:
     return dataclasses.replace(FLAVOR, extra_specs=specs)
 
 
-class Service(virt.VirtAPI):
-    """Loads the driver from a file by its entry point.
-
-    :ivar unwanted: why builds are not wanted any more.
-    :ivar addresses: the fixed addresses of an instance's VIFs.
-    """
-
-    def __init__(self, config: Path, driver: IronicDriver | None = None) -> None:
-        self.unwanted: str | None = None
-        self.addresses: Mapping[str, Sequence[str]] = {}
-        self.driver = driver or load_compute_driver(conf.load([str(config)]), self)
-        self.driver.init_host(self.host)
-
-    @property
-    def host(self) -> str:
-        return "compute1"
-
-    def live_hosts(self) -> Collection[str]:
-        return ["compute1"]
-
-    def owned_instance_uuids(self) -> Collection[str]:
-        return []
-
-    def abort_reason(self, instance: virt.InstanceLike) -> str | None:
-        return self.unwanted
-
-    def fixed_addresses(self, instance: virt.InstanceLike) -> Mapping[str, Sequence[str]]:
-        return self.addresses
+class Service(compute_service.Service):
+    """A service whose instances have a config drive."""
 
     def config_drive(self, request: virt.DeployRequest) -> virt.ConfigDrive:
         return virt.ConfigDrive(meta_data={"uuid": request.instance.uuid}, user_data="#!/bin/sh")
-
-    def instance_on(self, node: str, flavor: virt.Flavor = FLAVOR) -> virt.Instance:
-        """A new instance, placed on a node."""
-        return virt.Instance(str(uuid.uuid4()), "instance", flavor, host=self.host, node=node)
-
-    def spawn(self, instance: virt.Instance, vifs: Sequence[virt.Vif] | None = None) -> None:
-        """Reserve and deploy, as a compute service does."""
-        self.driver.prepare_for_spawn(instance)
-        if vifs is None:
-            vifs = [virt.Vif(str(uuid.uuid4()))]
-        self.driver.spawn(virt.DeployRequest(instance, IMAGE, vifs))
 
     def rebuild(
         self,
@@ -133,19 +94,19 @@ class Service(virt.VirtAPI):
         """Have another image put on, as a compute service does."""
         self.driver.rebuild(virt.DeployRequest(instance, image, request_id=request_id))
 
-    def destroy(self, instance: virt.Instance) -> None:
-        """Tear down, as a compute service does."""
-        self.driver.destroy(instance)
-
 
 class _DyingService(Service):
     """A service whose process dies at a request."""
 
     def __init__(self, config: Path, at: int, *, after: bool, starting: bool) -> None:
-        options = conf.load([str(config)])
-        started = at if starting else 0
+        self._at, self._after = at if starting else 0, after
+        super().__init__(config)
+        if not starting:
+            self.channel.die_at(at)
+
+    def make_driver(self, options: cfg.ConfigOpts) -> IronicDriver:
         channel = KeystoneChannel.from_conf(options)
-        self.channel = CrashingChannel(channel, started, after, every_poll=False)
+        self.channel = CrashingChannel(channel, self._at, self._after, every_poll=False)
         client = IronicClient(self.channel)
 
         def pause(condition: threading.Condition, seconds: float | None) -> None:
@@ -160,9 +121,7 @@ class _DyingService(Service):
             interval=1.0,
             pause=pause,
         )
-        super().__init__(config, IronicDriver(options, self, client=client, watcher=watcher))
-        if not starting:
-            self.channel.die_at(at)
+        return IronicDriver(options, self, client=client, watcher=watcher)
 
 
 def dying_service(config: Path, at: int, *, after: bool, starting: bool = True) -> Service:
@@ -231,7 +190,7 @@ class Operator:
         self.force_each({node: columns})
 
     def force_each(self, nodes: Mapping[str, Mapping[str, Any]]) -> None:
-        """The same for several nodes, each with columns of its own."""
+        """Bring nodes into such states, each with its own columns."""
         changes = []
         for node, columns in nodes.items():
             assignments = ", ".join(f"{name} = :{name}" for name in columns)

@@ -42,7 +42,7 @@ class Stage:
         return self.another_service()
 
     def another_service(self, **options: Any) -> Service:
-        """One more compute service; with options of its own, if there are any."""
+        """One more compute service; with its own options, if there are any."""
         config = self.config
         if options:
             directory = Path(tempfile.mkdtemp(dir=self.directory))
@@ -59,11 +59,11 @@ class Stage:
         return node
 
     def instance(self, **like: Any) -> virt.Instance:
-        """A new instance, placed on a node of its own."""
+        """A new instance, placed on its own node."""
         return self.service.instance_on(self.node(**like))
 
     def active(self, **like: Any) -> virt.Instance:
-        """A new instance without VIFs that is active on a node of its own."""
+        """A new instance without VIFs that is active on its own node."""
         instance = self.instance(**like)
         self.service.spawn(instance, [])
         return instance

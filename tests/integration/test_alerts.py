@@ -32,7 +32,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def test_promtool_takes_the_rules_and_each_alert_fires_when_it_should() -> None:
+def test_promtool_takes_the_rules_and_each_alert_fires() -> None:
     for arguments in (["check", "rules", str(shown_metrics.RULES)], ["test", "rules", str(CASES)]):
         result = subprocess.run(
             ["promtool", *arguments], capture_output=True, text=True, check=False

@@ -45,9 +45,7 @@ def uuids(client: IronicClient) -> list[str]:
     return sorted(node.uuid for node in client.list_nodes(OURS))
 
 
-def test_an_older_api_server_costs_one_request_more(
-    client: IronicClient, proxy: FaultProxy, ours: list[str]
-) -> None:
+def test_an_older_api_server_costs_one_request_more(client, proxy, ours) -> None:
     """Each third request comes to one that is not upgraded yet."""
     proxy.add(MaxVersion("1.90"), every=3)
     assert uuids(client) == sorted(ours)
@@ -56,9 +54,7 @@ def test_an_older_api_server_costs_one_request_more(
     assert len(proxy.requests) == 1 + 1 + 1 + 9 + 1, "a discovery, the versions, a list, nodes"
 
 
-def test_a_change_that_an_older_api_server_refuses_is_made_once(
-    client: IronicClient, proxy: FaultProxy, ours: list[str]
-) -> None:
+def test_a_change_that_an_older_api_server_refuses_is_made_once(client, proxy, ours) -> None:
     client.get_node(ours[0])
     proxy.add(MaxVersion("1.90"))
     patch = [{"op": "add", "path": "/extra/between", "value": "yes"}]
@@ -68,9 +64,7 @@ def test_a_change_that_an_older_api_server_refuses_is_made_once(
     assert [e.status for e in proxy.requests if e.method == "PATCH"] == [406, 200]
 
 
-def test_an_api_server_without_the_filter_lists_nothing(
-    client: IronicClient, proxy: FaultProxy, ours: list[str]
-) -> None:
+def test_an_api_server_without_the_filter_lists_nothing(client, proxy, ours) -> None:
     proxy.add(MaxVersion("1.81"))
     with pytest.raises(exceptions.MicroversionNotSupported, match=r"1\.90.*1\.81"):
         client.list_nodes(OURS)
@@ -79,11 +73,7 @@ def test_an_api_server_without_the_filter_lists_nothing(
 
 @pytest.mark.parametrize("keep_query", [True, False])
 def test_a_redirect_gets_neither_a_change_nor_a_list_further(
-    client: IronicClient,
-    proxy: FaultProxy,
-    ironic: real_ironic.RealIronic,
-    ours: list[str],
-    keep_query: bool,
+    client, proxy, ironic, ours, keep_query
 ) -> None:
     _ = client.versions
     with FaultProxy(ironic.url) as other:
@@ -108,9 +98,7 @@ class DropQuery(Fault):
         return pass_on(dataclasses.replace(request, path=request.path.partition("?")[0]))
 
 
-def test_a_list_without_its_filter_is_refused(
-    client: IronicClient, proxy: FaultProxy, ours: list[str]
-) -> None:
+def test_a_list_without_its_filter_is_refused(client, proxy, ours) -> None:
     assert uuids(client) == sorted(ours)
     proxy.add(DropQuery())
     for ask in (client.list_nodes, client.lists.sweep, client.lists.listed):

@@ -34,7 +34,7 @@ def test_a_service_builds_dies_goes_on_and_deletes(stage: Stage) -> None:
         )
         service.kill()
         service.started()
-        wait_for("all to be built", lambda: not db.instances.wanted("compute1"), SECONDS)
+        wait_for("all to be built", lambda: not db.instances.pending_tasks("compute1"), SECONDS)
         for uuid, node in wanted.items():
             built = db.instances.get(uuid)
             assert (built.vm_state, built.node) == ("active", node), db.instances.get(uuid).fault

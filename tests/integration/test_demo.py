@@ -2,14 +2,12 @@
 
 """``make demo IRONIC=real``: the whole way, and early ends."""
 
-import pathlib
 import signal
 from collections.abc import Iterator
 
 import pytest
 
 from tests.functional.demo_process import SECONDS, Demo, read_until
-from tools import real_ironic
 
 # An Ironic is started, and then a dozen processes one after the other.
 pytestmark = pytest.mark.timeout(900)
@@ -22,9 +20,7 @@ class RealDemo(Demo):
 
 
 @pytest.fixture
-def demo(
-    ironic_environment: real_ironic.IronicEnvironment, tmp_path: pathlib.Path
-) -> Iterator[Demo]:
+def demo(ironic_environment, tmp_path) -> Iterator[Demo]:
     """A demo whose Ironic is installed already."""
     demo = RealDemo(tmp_path)
     yield demo
@@ -43,9 +39,7 @@ def test_it_goes_all_the_way_on_the_real_ironic(demo: Demo) -> None:
     "moment", ["Starting Ironic", pytest.param("deploying", marks=pytest.mark.seldom)]
 )
 @pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_stops_the_real_ironic_too(
-    demo: Demo, moment: str, signum: signal.Signals, code: int
-) -> None:
+def test_a_signal_stops_the_real_ironic_too(demo, moment, signum, code) -> None:
     process = demo.start("--deploy-time", "60")
     read_until(process, lambda line: moment in line)
     process.send_signal(signum)

@@ -17,15 +17,8 @@ import pytest
 from ironic_virt import exceptions, virt
 from ironic_virt.driver.deploy import config_drive, iso_image, project_fields
 from tests import iso_images
-from tests.integration.services import (
-    FLAVOR,
-    IMAGE,
-    Operator,
-    Service,
-    flavor,
-    node_of,
-    write_conf,
-)
+from tests.compute_service import FLAVOR, IMAGE
+from tests.integration.services import Operator, Service, flavor, node_of, write_conf
 from tests.integration.stage import Stage
 from tools import real_ironic
 
@@ -71,26 +64,8 @@ def test_a_deploy_template_is_run_for_a_trait_of_the_flavor(stage: Stage) -> Non
         stage.operator.request("DELETE", f"/deploy_templates/{template['uuid']}")
 
 
-def test_what_only_a_scheduler_understands_stays_out(stage: Stage) -> None:
-    """Ironic refuses a trait that its node lacks, and takes an operator for a value."""
-    node = stage.node(properties={"capabilities": "boot_mode:uefi"}, traits=("HW_CPU_X86_VMX",))
-    asking = flavor(
-        capabilities__boot_mode="<or> bios <or> uefi",
-        trait__COMPUTE_IMAGE_TYPE_QCOW2="required",
-        trait__HW_CPU_X86_VMX="required",
-    )
-    instance = stage.service.instance_on(node, asking)
-    spawn(stage.service, instance)
-    told = stage.operator.node(node)["instance_info"]
-    assert json.loads(told["capabilities"]) == {"boot_mode": "uefi"}
-    assert told["traits"] == ["HW_CPU_X86_VMX"]
-    stage.service.destroy(instance)
-
-
-def test_a_name_that_ironics_database_can_not_hold_is_none_of_its_nodes_fault(
-    stage: Stage,
-) -> None:
-    """It copies the name into a column of its own: 255 characters of utf8mb3."""
+def test_a_name_that_ironics_database_refuses_blames_no_node(stage: Stage) -> None:
+    """It copies the name into its own column: 255 characters of utf8mb3."""
     node = stage.node()
     instance = stage.service.instance_on(node)
     named = dataclasses.replace(instance, display_name="w\U0001f600b\ud83d" + "x" * 300)
@@ -116,48 +91,6 @@ def test_boot_mode_and_secure_boot_are_asked_for(stage: Stage) -> None:
     stage.service.destroy(instance)
 
 
-@pytest.mark.parametrize(
-    ("image", "told"),
-    [
-        (
-            virt.ImageMeta("http://a/b.iso", properties={"ironic_ramdisk_deploy": "true"}),
-            {"boot_iso": "http://a/b.iso", "ironic_ramdisk_deploy": "True"},
-        ),
-        (
-            virt.ImageMeta(
-                IMAGE.id,
-                checksum=IMAGE.checksum,
-                properties={
-                    "kernel_id": "http://a/k",
-                    "ramdisk_id": "http://a/r",
-                    "stage2_id": "http://a/s",
-                    "ks_template": "http://a/ks.cfg",
-                },
-            ),
-            {
-                "image_source": IMAGE.id,
-                "image_type": "partition",
-                "kernel": "http://a/k",
-                "ramdisk": "http://a/r",
-                "stage2": "http://a/s",
-                "ks_template": "http://a/ks.cfg",
-            },
-        ),
-    ],
-    ids=["ISO", "Anaconda"],
-)
-def test_images_for_other_deploy_interfaces_are_told_in_ironics_words(
-    stage: Stage, image: virt.ImageMeta, told: dict[str, str]
-) -> None:
-    instance = stage.instance()
-    node = node_of(instance)
-    spawn(stage.service, instance, image)
-    seen = stage.operator.node(node)["instance_info"]
-    assert {key: seen.get(key) for key in told} == told
-    assert ("image_source" in seen) == ("image_source" in told)
-    stage.service.destroy(instance)
-
-
 def test_the_project_is_lessee_for_as_long_as_it_has_the_node(stage: Stage) -> None:
     service = stage.another_service(project_fields="lessee")
     node = stage.node()
@@ -175,7 +108,7 @@ def test_the_project_is_lessee_for_as_long_as_it_has_the_node(stage: Stage) -> N
     assert project_fields.MARK not in seen["extra"]
 
 
-def test_a_protected_node_keeps_its_instance_and_the_error_says_what_to_do(stage: Stage) -> None:
+def test_a_protected_node_keeps_its_instance_and_says_what_to_do(stage: Stage) -> None:
     instance = stage.instance()
     node = node_of(instance)
     spawn(stage.service, instance)
@@ -202,9 +135,7 @@ def test_a_retired_node_is_not_taken(stage: Stage) -> None:
     assert stage.operator.node(node) == before
 
 
-def test_an_image_is_taken_and_an_ironic_with_less_room_is_quoted(
-    ironic_environment: real_ironic.IronicEnvironment, tmp_path: Path
-) -> None:
+def test_an_image_is_taken_and_a_smaller_ironic_is_quoted(ironic_environment, tmp_path) -> None:
     sizes = {"max_json_body_size": "64", "max_json_body_size_provision": "64"}
     options = real_ironic.Options(overrides={"api": sizes})
     with real_ironic.RealIronic(options, environment=ironic_environment) as ironic:
@@ -248,7 +179,7 @@ def test_an_image_made_here_is_as_ironic_makes_it(stage: Stage, tmp_path: Path) 
     arguments = [stage.ironic.environment.python, "-c", script]
     told = json.dumps(config_drive.json_form(drive))
     theirs = subprocess.run(arguments, input=told, capture_output=True, text=True, check=True)
-    ours = iso_image.build(config_drive.files(drive, "a"))
+    ours = iso_image.pack_image(config_drive.list_files(drive, "a"))
     assert _read(ours) == _read(theirs.stdout)
 
 

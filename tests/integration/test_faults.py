@@ -55,9 +55,7 @@ def placed(stage: Stage, node: str) -> virt.Instance:
     return instance
 
 
-def test_what_an_operator_has_noted_outlives_a_refused_deployment(
-    stage: Stage, proxy: FaultProxy, node: str
-) -> None:
+def test_an_operators_notes_outlive_a_refused_deployment(stage, proxy, node) -> None:
     stage.operator.patch(node, instance_info=THEIRS)
     refused = proxy.add(fault_proxy.Status(400), "PUT", "/states/provision$", times=1)
     lost = proxy.add(fault_proxy.ResetAfter(), "PATCH", f"/nodes/{node}$", times=1)
@@ -91,9 +89,7 @@ def test_a_server_error_is_undone(stage: Stage, proxy: FaultProxy, node: str) ->
     assert stage.operator.node(node) == before
 
 
-def test_a_lock_that_outlasts_the_retries_is_waited_for(
-    stage: Stage, proxy: FaultProxy, node: str, placed: virt.Instance
-) -> None:
+def test_a_lock_that_outlasts_the_retries_is_waited_for(stage, proxy, node, placed) -> None:
     text = f"Node {node} is locked by host other, please retry after the current operation."
     fault = proxy.add(fault_proxy.Status(409, text), "PUT", "/states/provision$", times=5)
     stage.service.destroy(placed)
@@ -102,9 +98,7 @@ def test_a_lock_that_outlasts_the_retries_is_waited_for(
 
 
 @pytest.mark.parametrize("field", ["instance_uuid", "provision_state"])
-def test_looks_that_lack_something_end_nothing(
-    stage: Stage, proxy: FaultProxy, node: str, field: str
-) -> None:
+def test_looks_that_lack_something_end_nothing(stage, proxy, node, field) -> None:
     shown = proxy.add(fault_proxy.Omit(field), "GET", f"/v1/nodes/{node}", every=2)
     instance = stage.service.instance_on(node)
     stage.service.spawn(instance)
@@ -120,9 +114,7 @@ def _deletes(body: Any) -> bool:
     return bool(body["target"] == "deleted")
 
 
-def test_a_tear_down_does_not_fail_for_volume_targets_that_are_left(
-    stage: Stage, proxy: FaultProxy, node: str, placed: virt.Instance
-) -> None:
+def test_a_tear_down_does_not_fail_for_left_volume_targets(stage, proxy, node, placed) -> None:
     body = {**TARGET, "node_uuid": node, "extra": {volumes.MARK: placed.uuid}}
     stage.operator.request("POST", "/volume/targets", body)
     away = proxy.add(fault_proxy.Status(503), path="/volume/targets")

@@ -10,7 +10,6 @@ import pytest
 
 from ironic_virt import exceptions, virt
 from tests.integration.services import Service, node_of
-from tests.integration.stage import Stage
 
 ORIGIN = "Ironic's history of the node: ERROR, {kind}, by conductor-1, at 20"
 GONE = "the disk is gone"
@@ -48,9 +47,7 @@ def destroy(service: Service, instance: virt.Instance) -> None:
         pytest.param((spawn,), destroy, "undeploy", "unprovision", id="destroy"),
     ],
 )
-def test_an_error_ends_with_what_the_history_has_of_the_step(
-    stage: Stage, before: tuple[Act, ...], act: Act, operation: str, kind: str
-) -> None:
+def test_an_error_ends_with_what_the_history_has_of_the_step(stage, before, act, operation, kind):
     instance = stage.instance()
     node = node_of(instance)
     for one in before:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Interfaces of an instance on a real Ironic, and what Neutron is told of them."""
+"""Interfaces of an instance on a real Ironic, and what Neutron records of them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 import requests
 
 from ironic_virt import exceptions, virt
+from ironic_virt.driver.held import Held
 from tests.integration.services import Operator, Service, node_of
 from tests.integration.stage import Stage
 from tools import real_ironic
@@ -24,7 +25,6 @@ class Neutron:
         self._url = f"{ironic.neutron_url}/v2.0/ports"
 
     def port(self, vif: virt.Vif) -> dict[str, Any]:
-        """A port as it is."""
         answer = requests.get(f"{self._url}/{vif.id}", timeout=60)
         found: dict[str, Any] = answer.json()["port"]
         return found
@@ -124,61 +124,6 @@ def test_what_neutron_refuses_stays_on_no_node(stage: Stage, neutron: Neutron) -
     stage.service.destroy(instance)
 
 
-def test_a_node_that_went_to_somebody_else_meanwhile_keeps_what_neutron_refused(
-    stage: Stage, neutron: Neutron, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    instance = stage.instance(ports=2)
-    node = node_of(instance)
-    first, second = new_vif(), refused(neutron)
-    stage.service.spawn(instance, [first])
-    access = stage.service.driver._site.access
-    look = access.held
-    stranger = str(uuid.uuid4())
-    # The node is locked when the VIF is to be taken off, and goes to somebody else then.
-    changes = [{"reservation": "another-conductor"}, {"instance_uuid": stranger}]
-
-    def change_and_look(*args: Any) -> Any:
-        change = changes.pop(0)
-        if "reservation" not in change:
-            stage.operator.force(node, **change)
-            return look(*args)
-        found = look(*args)
-        stage.operator.force(node, **change)
-        return found
-
-    monkeypatch.setattr(access, "held", change_and_look)
-    with pytest.raises(exceptions.VifAttachFailed, match=stranger) as caught:
-        attach(stage.service, instance, second)
-    assert caught.value.left is True
-    assert f"vif detach {node} {second.id}'" in str(caught.value)
-    assert sorted(stage.operator.vifs(node)) == sorted([first.id, second.id])
-    monkeypatch.undo()
-    stage.operator.force(node, reservation=None, instance_uuid=instance.uuid)
-    stage.service.destroy(instance)
-
-
-def test_in_the_rescue_system(stage: Stage, neutron: Neutron) -> None:
-    instance = stage.instance(ports=2)
-    node = node_of(instance)
-    first, second = new_vif(), new_vif()
-    stage.service.spawn(instance, [first])
-    stage.service.driver.rescue(instance, "correct horse")
-    attach(stage.service, instance, second)
-    assert neutron.connected_to(second) is None
-    with pytest.raises(exceptions.VifDetachFailed, match="'rescue'"):
-        detach(stage.service, instance, first)
-    stage.service.driver.unrescue(instance)
-    assert neutron.port(second)["binding:host_id"] == node
-    detach(stage.service, instance, second)
-    assert neutron.port(second)["binding:host_id"] == ""
-    # Why a detach is refused while the node is rescued: Ironic would only forget about it.
-    stage.service.driver.rescue(instance, "correct horse")
-    stage.operator.request("DELETE", f"/nodes/{node}/vifs/{first.id}")
-    assert stage.operator.vifs(node) == []
-    assert neutron.port(first)["binding:host_id"] == node
-    stage.service.destroy(instance)
-
-
 def test_ironic_does_not_look_whether_another_node_has_a_vif(stage: Stage) -> None:
     """It is for Neutron's ``device_id``, or the service's records, to see to that."""
     one, other = (stage.node(ports=1) for _ in range(2))
@@ -190,14 +135,11 @@ def test_ironic_does_not_look_whether_another_node_has_a_vif(stage: Stage) -> No
         stage.operator.request("DELETE", f"/nodes/{node}/vifs/{vif.id}")
 
 
-def test_a_locked_node_is_waited_for_and_looked_at_again(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_locked_node_is_waited_for_and_looked_at_again(stage, monkeypatch) -> None:
     instance = stage.instance(ports=2)
     node = node_of(instance)
     stage.service.spawn(instance, [new_vif()])
-    access = stage.service.driver._site.access
-    look = access.held
+    look = Held._recheck
     looks: list[str] = []
 
     def unlock_and_look(*args: Any) -> Any:
@@ -205,7 +147,7 @@ def test_a_locked_node_is_waited_for_and_looked_at_again(
         looks.append(node)
         return look(*args)
 
-    monkeypatch.setattr(access, "held", unlock_and_look)
+    monkeypatch.setattr(Held, "_recheck", unlock_and_look)
     stage.operator.force(node, reservation="another-conductor")
     vif = new_vif()
     attach(stage.service, instance, vif)
@@ -246,9 +188,7 @@ def test_a_system_on_bonded_ports_is_told_of_them(stage: Stage, neutron: Neutron
 
 
 @pytest.mark.parametrize("size", [1, 1024**2], ids=["small", "large"])
-def test_ironic_keeps_network_data_in_which_a_link_had_no_mtu(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch, size: int
-) -> None:
+def test_ironic_keeps_network_data_in_which_a_link_had_no_mtu(stage, monkeypatch, size) -> None:
     """It would put its own in their place, which it makes of Neutron's networks."""
     node = stage.node(ports=1)
     instance, vif = stage.service.instance_on(node), new_vif()
@@ -269,4 +209,26 @@ def test_ironic_keeps_network_data_in_which_a_link_had_no_mtu(
     assert [(one["id"], one["type"], one["mtu"]) for one in told["links"]] == [
         ("tap0", "phy", 1500)
     ]
+    stage.service.destroy(instance)
+
+
+def test_in_the_rescue_system(stage: Stage, neutron: Neutron) -> None:
+    instance = stage.instance(ports=2)
+    node = node_of(instance)
+    first, second = new_vif(), new_vif()
+    stage.service.spawn(instance, [first])
+    stage.service.driver.rescue(instance, "correct horse")
+    attach(stage.service, instance, second)
+    assert neutron.connected_to(second) is None
+    with pytest.raises(exceptions.VifDetachFailed, match="'rescue'"):
+        detach(stage.service, instance, first)
+    stage.service.driver.unrescue(instance)
+    assert neutron.port(second)["binding:host_id"] == node
+    detach(stage.service, instance, second)
+    assert neutron.port(second)["binding:host_id"] == ""
+    # Why a detach is refused while the node is rescued: Ironic would only forget about it.
+    stage.service.driver.rescue(instance, "correct horse")
+    stage.operator.request("DELETE", f"/nodes/{node}/vifs/{first.id}")
+    assert stage.operator.vifs(node) == []
+    assert neutron.port(first)["binding:host_id"] == node
     stage.service.destroy(instance)

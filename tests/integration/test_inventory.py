@@ -39,7 +39,6 @@ class Journal(KeystoneChannel):
     lists: list[str]
 
     def send(self, method: str, path: str, **how: Any) -> Answer:
-        """See :meth:`Channel.send`."""
         if path == "/nodes":
             params = how["params"]
             assert params["shard"] == "many"
@@ -131,7 +130,7 @@ class Fleet:
 
 @pytest.fixture(scope="module")
 def fleet(ironic_environment, progress, tmp_path_factory) -> Iterator[Fleet]:
-    """On an Ironic of its own, whose pages are small."""
+    """On its own Ironic, whose pages are small."""
     options = real_ironic.Options(overrides={"api": {"max_limit": str(PAGE)}})
     with real_ironic.RealIronic(
         options,
@@ -197,9 +196,7 @@ def test_nodes_that_come_and_go_are_found(fleet: Fleet) -> None:
     assert dict(fleet.inventory.snapshot.nodes) == fleet.truth()
 
 
-def test_a_marker_that_is_deleted_loses_nothing(
-    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_marker_that_is_deleted_loses_nothing(fleet, monkeypatch) -> None:
     fleet.an_hour_passes()
     fleet.touch(fleet.nodes[1200:1700], resource_class="again")
     send, gone = Journal.send, []

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from oslo_config import cfg
 
-from ironic_virt import conf, exceptions, virt
+from ironic_virt import exceptions, virt
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.http.connection import Answer, KeystoneChannel
 from ironic_virt.baremetal.http.retry import RetryPolicy
@@ -49,11 +50,10 @@ class _StallingChannel:
 class _Former(Service):
     """A service that gives requests up."""
 
-    def __init__(self, config: Path) -> None:
-        options = conf.load([str(config)])
+    def make_driver(self, options: cfg.ConfigOpts) -> IronicDriver:
         self.channel = _StallingChannel(KeystoneChannel.from_conf(options))
         client = IronicClient(self.channel, RetryPolicy(0, 1))
-        super().__init__(config, IronicDriver(options, self, client=client))
+        return IronicDriver(options, self, client=client)
 
 
 class _Next(Service):
@@ -92,9 +92,7 @@ def whose_drive(stage: Stage, node: str) -> str:
     return found
 
 
-def test_a_late_deployment_is_of_what_the_node_s_instance_asked_for(
-    stage: Stage, node: str, former: _Former, following: _Next
-) -> None:
+def test_a_late_deployment_is_of_what_its_instance_asked_for(stage, node, former, following):
     first, second = former.instance_on(node), following.instance_on(node)
     former.channel.stalls = lambda method, body: method == "PUT" and body.get("target") == "active"
     with pytest.raises(exceptions.IronicVirtError):
@@ -109,9 +107,7 @@ def test_a_late_deployment_is_of_what_the_node_s_instance_asked_for(
     assert whose_drive(stage, node) == second.uuid
 
 
-def test_what_runs_is_not_ended_by_a_late_request(
-    stage: Stage, node: str, former: _Former
-) -> None:
+def test_what_runs_is_not_ended_by_a_late_request(stage, node, former) -> None:
     first = former.instance_on(node)
     former.spawn(first, [])
     former.rebuild(first)
@@ -141,9 +137,7 @@ def test_what_runs_is_not_ended_by_a_late_request(
     assert (left["protected"], left["instance_uuid"], left["instance_info"]) == (False, None, {})
 
 
-def test_a_late_release_does_not_take_a_server_off_its_node(
-    stage: Stage, node: str, former: _Former
-) -> None:
+def test_a_late_release_does_not_take_a_server_off_its_node(stage, node, former) -> None:
     former.channel.stalls = lambda method, body: method == "PUT" and body.get("target") == "active"
     with pytest.raises(exceptions.IronicVirtError):
         former.spawn(former.instance_on(node), [])

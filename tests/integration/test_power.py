@@ -14,7 +14,7 @@ from tests.integration.stage import Stage
 
 
 def powered_on(stage: Stage, **fields: Any) -> virt.Instance:
-    """An instance that is active and on, on a node of its own with such fields."""
+    """An instance that is active and on, on its own node with such fields."""
     instance = stage.instance()
     stage.operator.patch(node_of(instance), **fields)
     stage.service.spawn(instance, [])
@@ -48,7 +48,7 @@ def test_a_change_that_fails_says_why(stage: Stage) -> None:
             act()
     stage.operator.patch(node_of(instance), driver_info={})
     stage.service.driver.reboot(instance, "HARD")
-    # What had failed before is no failure of a reboot.
+    # An earlier failure is not a failure of the reboot.
     stage.operator.force(
         node_of(instance), provision_state="service failed", last_error="no such firmware"
     )

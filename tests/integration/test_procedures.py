@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -20,9 +20,7 @@ _BY_DAY = (stories.shard_between_services, stories.failover)
 
 
 @pytest.fixture(scope="module")
-def own_ironic(
-    ironic_environment: real_ironic.IronicEnvironment, progress: Callable[[str], None]
-) -> Iterator[real_ironic.RealIronic]:
+def own_ironic(ironic_environment, progress) -> Iterator[real_ironic.RealIronic]:
     """A real Ironic on which there are no nodes but these tests'."""
     with real_ironic.RealIronic(
         environment=ironic_environment, progress=progress, database=real_ironic.MARIADB
@@ -38,7 +36,7 @@ def site(tmp_path: Path, own_ironic: real_ironic.RealIronic) -> Iterator[Site]:
 
 
 def forget(operator: Operator, nodes: Iterable[str]) -> None:
-    """Remove nodes in whatever state a story has left them."""
+    """Remove nodes from any state that a story has left them in."""
     for node in nodes:
         operator.at_rest(node)
         operator.force(node, provision_state="available", instance_uuid=None, allocation_id=None)
@@ -55,9 +53,7 @@ def forget(operator: Operator, nodes: Iterable[str]) -> None:
     ],
     ids=lambda story: story.__name__,
 )
-def test_a_page_does_what_it_promises_on_the_real_ironic(
-    story: stories.Story, site: Site, own_ironic: real_ironic.RealIronic
-) -> None:
+def test_a_page_does_what_it_promises_on_the_real_ironic(story, site, own_ironic) -> None:
     operator = Operator(own_ironic)
     made: list[str] = []
     numbers = itertools.count()

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import subprocess
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -32,7 +32,7 @@ SHOWN = (
     "trigger_crash_dump",
     "destroy",
 )
-"""The columns that are shown: all that guards, asks and waits in ways of its own."""
+"""The columns that are shown: all that guards, asks and waits in its own ways."""
 
 _RESOURCE_CLASS = "stateful"
 
@@ -68,9 +68,7 @@ def nodes(ironic_on_mariadb: real_ironic.RealIronic) -> Iterator[dict[str, str]]
     )
 
 
-def test_the_real_ironic_has_no_other_states_and_deploys_into_what_counts_as_deployed(
-    ironic_environment: real_ironic.IronicEnvironment,
-) -> None:
+def test_the_real_ironic_has_no_other_states(ironic_environment) -> None:
     script = (
         "import json\n"
         "from ironic.common import state_machine, states\n"
@@ -100,14 +98,7 @@ def test_the_real_ironic_has_no_other_states_and_deploys_into_what_counts_as_dep
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", SHOWN)
-def test_what_a_method_does(
-    tmp_path: Path,
-    ironic_on_mariadb: real_ironic.RealIronic,
-    operator: Operator,
-    nodes: dict[str, str],
-    show: Callable[[list[str]], None],
-    name: str,
-) -> None:
+def test_what_a_method_does(tmp_path, ironic_on_mariadb, operator, nodes, show, name) -> None:
     method = METHODS[name]
     expected = provision_states.table()[name]
     instances = {state: str(uuid.uuid4()) for state in nodes}

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import uuid
 from typing import Any
 
@@ -13,7 +12,8 @@ import pytest
 from ironic_virt import exceptions, virt
 from ironic_virt.driver.deploy.rebuild_info import MARK
 from ironic_virt.exceptions import Disk
-from tests.integration.services import IMAGE, OTHER_IMAGE, Operator, Service, node_of
+from tests.compute_service import IMAGE, OTHER_IMAGE
+from tests.integration.services import Operator, Service, node_of
 from tests.integration.stage import Stage
 
 LONG_AGO = "2020-01-01 00:00:00"
@@ -64,34 +64,7 @@ def test_another_image_goes_onto_the_node(stage: Stage, instance: virt.Instance)
     assert stage.operator.wait_for_state(node_of(instance), "available")["instance_info"] == {}
 
 
-@pytest.mark.parametrize("state", ["deploy failed", "error"])
-def test_a_node_that_failed_is_rebuilt(stage: Stage, instance: virt.Instance, state: str) -> None:
-    stage.operator.force(node_of(instance), provision_state=state, last_error="it broke")
-    stage.service.rebuild(instance)
-    assert is_rebuilt(stage.operator, instance)
-    assert stage.operator.node(node_of(instance))["last_error"] is None
-    stage.service.destroy(instance)
-
-
-def test_what_is_refused_leaves_the_node_as_it_was(stage: Stage, instance: virt.Instance) -> None:
-    node = node_of(instance)
-    flavor = virt.Flavor("gpu", extra_specs={"trait:CUSTOM_GPU": "required"})
-    picky = dataclasses.replace(instance, flavor=flavor)
-    for asked, reason, says in ((picky, None, "CUSTOM_GPU"), (instance, "the till", "protected")):
-        if reason:
-            stage.operator.patch(node, protected=True, protected_reason=reason)
-        before = stage.operator.at_rest(node)
-        with pytest.raises(exceptions.RebuildFailed, match=says) as caught:
-            stage.service.rebuild(asked)
-        assert caught.value.disk is Disk.UNTOUCHED
-        assert stage.operator.node(node) == before
-    stage.operator.patch(node, protected=False)
-    stage.service.destroy(instance)
-
-
-def test_a_rebuild_that_ironic_gives_up_says_what_is_on_the_disk(
-    stage: Stage, instance: virt.Instance
-) -> None:
+def test_a_rebuild_that_ironic_gives_up_says_what_is_on_the_disk(stage, instance) -> None:
     """Its service died while Ironic waited for a call from the node, which never comes."""
     node = node_of(instance)
     there = stage.operator.node(node)

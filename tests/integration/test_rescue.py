@@ -45,21 +45,8 @@ def test_there_and_back(stage: Stage, instance: virt.Instance) -> None:
     stage.operator.wait_for_state(node_of(instance), "available")
 
 
-@pytest.mark.parametrize("failed", ["rescue failed", "unrescue failed"])
-@pytest.mark.parametrize(("act", "wanted"), [(rescue, "rescue"), (unrescue, "active")])
-def test_a_failure_of_before_is_left(
-    stage: Stage, instance: virt.Instance, failed: str, act: Act, wanted: str
-) -> None:
-    stage.operator.force(node_of(instance), provision_state=failed, last_error="it broke")
-    act(stage.service, instance)
-    assert state(stage.operator, instance) == wanted
-    stage.service.destroy(instance)
-
-
 @pytest.mark.seldom
-def test_a_rescue_that_ironic_gives_up_ends_on_the_instances_own_system(
-    stage: Stage, instance: virt.Instance
-) -> None:
+def test_a_rescue_given_up_by_ironic_ends_on_the_own_system(stage, instance) -> None:
     """Ironic waits for a call from the rescue system, which never comes."""
     wait = stage.service.driver._rescue._wait  # type: ignore[attr-defined]
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The real Ironic picks the nodes: what it does, and what is left when a process dies."""
+"""The real Ironic picks the nodes."""
 
 from __future__ import annotations
 
 import concurrent.futures
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,6 @@ import pytest
 
 from ironic_virt import exceptions, virt
 from ironic_virt.driver.pools import names
-from tests import deaths, depth
 from tests.functional.compute.processes import wait_for
 from tests.integration.services import SEEDS, Operator, Service, new_nodes
 from tests.integration.stage import Stage
@@ -134,32 +133,3 @@ def test_many_at_once_get_a_node_each_and_one_more_gets_none(stage: Stage) -> No
     for instance in instances:
         services[0].destroy(instance)
         wait_for_release(stage.operator, instance)
-
-
-@pytest.fixture
-def site(
-    tmp_path: Path, ironic_on_mariadb: real_ironic.RealIronic, operator: Operator
-) -> deaths.Site:
-    """The real Ironic."""
-
-    def make_nodes(resource_class: str) -> list[str]:
-        return new_nodes(ironic_on_mariadb, 2, resource_class=resource_class)
-
-    return deaths.Site(
-        ironic_on_mariadb.url, operator, make_nodes, tmp_path, at_looks=depth.choose(False, True)
-    )
-
-
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize(
-    ("kill", "changes"), [(deaths.killed_in_spawns, 4), (deaths.killed_in_destroys, 1)]
-)
-def test_a_service_that_is_killed_leaves_nothing(
-    site: deaths.Site,
-    show: Callable[[list[str]], None],
-    kill: Callable[[deaths.Site], list[str]],
-    changes: int,
-) -> None:
-    rows = kill(site)
-    show(rows)
-    assert len(rows) > 1 + 2 * changes, "before and after each change"

@@ -23,9 +23,7 @@ reader = typed.reader
 
 
 @pytest.fixture(scope="module")
-def ironic(
-    ironic_environment: real_ironic.IronicEnvironment, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[real_ironic.RealIronic]:
+def ironic(ironic_environment, tmp_path_factory) -> Iterator[real_ironic.RealIronic]:
     """An Ironic that answers nobody without a password, and a node of it."""
     directory = tmp_path_factory.mktemp("standalone")
     (directory / "htpasswd").write_text(f"bifrost_user:{HASH}\n")
@@ -45,16 +43,14 @@ def ironic(
 
 
 def write_conf(path: Path, url: str, password: str) -> None:
-    """The page's file: what stays, and what is different on an Ironic of one's own."""
+    """Write the page's file: what stays, and what is different on your own Ironic."""
     (first,) = typed.blocks(typed.section(PAGE, "On the fake Ironic"), "ini")
     (basic,) = typed.blocks(typed.section(PAGE, "On your own Ironic"), "ini")
     general, _, _ = first.partition("[ironic]")
     path.write_text(general + basic.replace("http://127.0.0.1:6385", url).replace("...", password))
 
 
-def test_a_server_is_built_as_the_page_says(
-    reader: typed.Reader, ironic: real_ironic.RealIronic
-) -> None:
+def test_a_server_is_built_as_the_page_says(reader, ironic) -> None:
     write_conf(reader.here / "ironic-virt.conf", ironic.url, PASSWORD)
     (reader.here / "id_ed25519.pub").write_text("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5 me@here\n")
     lines = typed.commands(typed.section(PAGE, "On your own Ironic"))
@@ -67,9 +63,7 @@ def test_a_server_is_built_as_the_page_says(
     assert PASSWORD not in "".join(said.values())
 
 
-def test_of_a_wrong_password_the_log_says_where_to_look(
-    reader: typed.Reader, ironic: real_ironic.RealIronic
-) -> None:
+def test_of_a_wrong_password_the_log_says_where_to_look(reader, ironic) -> None:
     write_conf(reader.here / "ironic-virt.conf", ironic.url, "wrong")
     start = "ironic-virt-compute --config-file ironic-virt.conf 2> log &"
     said = "grep 'refuses this service. See the credentials in .ironic.' log"

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from ironic_virt import exceptions, virt
+from ironic_virt import virt
 from ironic_virt.driver import volumes
-from tests.integration.services import IMAGE, Operator, Service, node_of
+from tests.compute_service import IMAGE
+from tests.integration.services import Operator, Service, node_of
 from tests.integration.stage import Stage
 
 CHAP_SECRET = "chap-secret-0815"
@@ -97,22 +98,6 @@ def test_an_image_and_a_volume_for_data(stage: Stage) -> None:
     [data] = targets(stage.operator, node)
     assert data["boot_index"] == 1
     destroy(stage.service, instance)
-    assert_nothing_is_left(stage.operator, node)
-
-
-@pytest.mark.parametrize(
-    ("storage", "connectors", "error", "says"),
-    [
-        ("noop", ["iqn"], exceptions.VolumeFailed, "storage interface is 'noop'"),
-        ("cinder", [], exceptions.NodeValidationFailed, "must be valid for iSCSI"),
-    ],
-)
-def test_a_node_that_can_not_boot_from_it_is_given_back(
-    stage: Stage, storage: str, connectors: list[str], error: type[exceptions.NodeError], says: str
-) -> None:
-    node = make_node(stage, storage, connectors)
-    with pytest.raises(error, match=says):
-        spawn(stage.service, stage.service.instance_on(node))
     assert_nothing_is_left(stage.operator, node)
 
 

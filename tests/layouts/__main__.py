@@ -2,9 +2,10 @@
 
 """Boot a server in each layout: ``python -m tests.layouts --wheel FILE --deb FILE [LAYOUT ...]``.
 
-For each, Nova's services run from that installation as processes of their own, over the real
-Ironic.  The last line says in how many a server was booted and deleted; the exit code is 0 if
-that is all of them.
+For each, Nova's services run from that installation as separate processes, over the real
+Ironic, first with Nova's own driver and a server; then the README's words for Nova are followed.
+The last line says in how many layouts that server was kept, another one booted, and both deleted;
+the exit code is 0 if that is all of them.
 """
 
 from __future__ import annotations
@@ -18,18 +19,21 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.layouts.installations import CHECKOUT, Broken, Debian, VirtualEnvironments
+from tests.layouts import words
+from tests.layouts.installations import CHECKOUT, Broken, Debian, VirtualEnvironments, run
 from tests.nova_deployment import figures
 from tests.nova_deployment.deployment import RESOURCE_CLASS, Deployment, Installation
-from tests.nova_deployment.people import Operator
+from tests.nova_deployment.people import Operator, Server
 from tools import real_ironic
 
 NAMESPACE = "IRONIC_VIRT_LAYOUTS_NAMESPACE"
 KEPT = CHECKOUT / ".envs" / "layouts"
+HOST = "compute-a"
+SERVES = {"shard": "a"}
 
 
 def boots(installation: Installation, directory: Path) -> str:
-    """Boot and delete a server.
+    """Follow the README with a server that Nova's own driver has built; then build another.
 
     :returns: what nova-compute has said of the driver.
     """
@@ -41,22 +45,42 @@ def boots(installation: Installation, directory: Path) -> str:
     with Deployment(
         directory,
         ironic,
-        computes={"compute-a": {"shard": "a"}},
+        computes={HOST: {"driver": "ironic.IronicDriver", **SERVES}},
         make_nodes=make_nodes,
         steps=figures.Steps(),
         progress=say,
         installation=installation,
     ) as deployment:
-        user = deployment.user
-        user.boot(1)
-        (server,) = user.wait_for_servers("a server", lambda server: server.idle)
-        if server.status != "ACTIVE":
-            raise Broken(f"{server}\n{deployment.trouble()}")
-        user.delete([server])
+        (former,) = boot(deployment, 1)
+        _, *arguments = words.command("ironic-virt-fleet")
+        say(f"Nova's own driver has built {former.uuid}")
+        run(deployment.fleet(*arguments))
+        say("'ironic-virt-fleet check' finds nothing")
+        compute = deployment.computes[HOST]
+        compute.stop()
+        driver = words.options()["DEFAULT"]["compute_driver"]
+        deployment.configure(HOST, HOST, driver, **SERVES)
+        deployment.start_again(HOST)
+        servers = boot(deployment, 2)
+        if former not in servers:
+            raise Broken(f"after the switch {former} is another in {servers}")
+        deployment.user.delete(servers)
         deployment.wait_for_no_leaks()
-        log = deployment.computes["compute-a"].text()
+        log = compute.text()
     (loaded,) = re.findall(r"Loaded the driver of [^\n\x1b]*", log)
     return str(loaded)
+
+
+def boot(deployment: Deployment, servers: int) -> list[Server]:
+    """Build a server, and return all servers.
+
+    :raises Broken: there are not so many active ones.
+    """
+    deployment.user.boot(1)
+    built = deployment.user.wait_for_servers("a server", lambda server: server.idle)
+    if [server.status for server in built] != ["ACTIVE"] * servers:
+        raise Broken(f"{built}\n{deployment.trouble()}")
+    return built
 
 
 def say(line: str) -> None:
@@ -74,7 +98,7 @@ def main() -> int:
     if os.geteuid() != 0:
         parser.error("a root of Debian can be made and entered by root only")
     if NAMESPACE not in os.environ:
-        # What is mounted below is gone when this ends, in whatever way.
+        # What is mounted below is gone when this process ends.
         command = ["unshare", "--mount", "--propagation", "private", sys.executable, "-m"]
         os.environ[NAMESPACE] = "1"
         # Nothing but the installation may lead to our package.

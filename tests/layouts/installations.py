@@ -15,6 +15,7 @@ import tarfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.layouts import words
 from tests.nova_deployment.deployment import Installation
 
 NOVA = "34.0.0"
@@ -68,8 +69,17 @@ class VirtualEnvironments:
         self._wheel = wheel
 
     def wheels(self) -> Installation:
-        """All from wheels."""
-        return self._installation("wheels", [f"nova=={NOVA}"])
+        """Nova from wheels, our package from a checkout as the README says."""
+        prefix = self._nova("wheels", [f"nova=={NOVA}"])
+        checkout = self._directory / "checkout"
+        shutil.rmtree(checkout, ignore_errors=True)
+        run(["git", "checkout-index", "--all", f"--prefix={checkout}/"], cwd=CHECKOUT)
+        run([prefix / "bin" / "pip", "uninstall", "--quiet", "--yes", "ironic-virt"])
+        constraints = run([prefix / "bin" / "pip", "freeze"])
+        (checkout / "upper-constraints.txt").write_text(constraints)
+        program, *arguments = words.command("pip")
+        run([program.replace("/path/to/nova/venv", str(prefix)), *arguments], cwd=checkout)
+        return Installation(prefix, paste=prefix / "etc" / "nova" / "api-paste.ini")
 
     def editable(self) -> Installation:
         """Nova editable, as DevStack installs it."""
@@ -80,26 +90,27 @@ class VirtualEnvironments:
             run([*pip, f"nova=={NOVA}"])
             with tarfile.open(self._directory / f"nova-{NOVA}.tar.gz") as archive:
                 archive.extractall(self._directory, filter="data")
-        made = self._installation("editable", ["--editable", str(source)])
-        return Installation(made.prefix, paste=source / "etc" / "nova" / "api-paste.ini")
+        prefix = self._nova("editable", ["--editable", str(source)])
+        pip: list[str | Path] = [prefix / "bin" / "pip", "install", "--quiet"]
+        run([*pip, "--force-reinstall", "--no-deps", self._wheel])
+        run([*pip, self._wheel])
+        return Installation(prefix, paste=source / "etc" / "nova" / "api-paste.ini")
 
-    def _installation(self, name: str, nova: Sequence[str]) -> Installation:
+    def _nova(self, name: str, nova: Sequence[str]) -> Path:
         prefix = self._directory / name
-        pip = [prefix / "bin" / "python3", "-m", "pip", "install", "--quiet"]
+        pip: list[str | Path] = [prefix / "bin" / "pip", "install", "--quiet"]
         if not (prefix / "complete").exists():
             shutil.rmtree(prefix, ignore_errors=True)
             run([sys.executable, "-m", "venv", prefix])
             run([*pip, *nova, *_BESIDE_NOVA])
             (prefix / "complete").touch()
-        run([*pip, "--force-reinstall", "--no-deps", self._wheel])
-        run([*pip, self._wheel])
-        return Installation(prefix, paste=prefix / "etc" / "nova" / "api-paste.ini")
+        return prefix
 
 
 class Debian:
-    """Nova of Debian 13, in a root of its own that shares the network and ``/tmp`` with us.
+    """Nova of Debian 13, in its own root that shares the network and ``/tmp`` with us.
 
-    Whatever is mounted there ends with the mount namespace of this process.
+    Its mounts end with the mount namespace of this process.
 
     :param directory: where the root is kept.
     :param wheel: ours.
@@ -116,7 +127,7 @@ class Debian:
         """Nova in ``dist-packages``, our wheel in ``/usr/local``."""
         self._enter()
         self._pip("/usr/bin/python3", "--break-system-packages", "--root-user-action=ignore")
-        return self._installation("usr-local", "/usr/bin/python3")
+        return self._installation("usr-local", "/usr/bin/python3", scripts="/usr/local/bin")
 
     def system_site_packages(self) -> Installation:
         """Our wheel in a virtual environment over the system's site packages."""
@@ -125,16 +136,19 @@ class Debian:
         self._chroot("rm", "-rf", "/opt/system")
         self._chroot("/usr/bin/python3", "-m", "venv", "--system-site-packages", "/opt/system")
         self._pip(python)
-        return self._installation("system-site-packages", python)
+        return self._installation("system-site-packages", python, scripts="/opt/system/bin")
 
     def package(self) -> Installation:
-        """Our Debian package beside Nova's."""
+        """Our Debian package next to Nova's, as the README says."""
         self._enter()
-        shutil.copy(self._package, self._root / "opt")
-        apt = ("apt-get", "install", "--yes", "--no-install-recommends", "--reinstall")
+        dist = self._root / "opt" / "dist"
+        shutil.rmtree(dist, ignore_errors=True)
+        dist.mkdir()
+        shutil.copy(self._package, dist)
         self._chroot("apt-get", "update")
-        self._chroot(*apt, f"/opt/{self._package.name}")
-        return self._installation("package", "/usr/bin/python3")
+        apt = f"cd /opt && {' '.join(words.command('apt-get'))} --yes --no-install-recommends"
+        self._chroot("sh", "-c", f"{apt} --reinstall")
+        return self._installation("package", "/usr/bin/python3", scripts="/usr/bin")
 
     def leave(self) -> None:
         """Take our package away again, in all three ways."""
@@ -179,12 +193,16 @@ class Debian:
         install = (python, "-m", "pip", "install", "--quiet", *options)
         self._chroot(*install, str(self._wheel))
 
-    def _installation(self, name: str, python: str) -> Installation:
-        """Programs that run Nova with a Python of the root."""
+    def _installation(self, name: str, python: str, *, scripts: str) -> Installation:
+        """Programs that run Nova with a Python of the root.
+
+        :param scripts: the directory with those of our package.
+        """
         prefix = Path("/opt/programs") / name
         directory = self._root / (prefix / "bin").relative_to("/")
         directory.mkdir(parents=True, exist_ok=True)
         lines = {"python3": f'exec {python} "$@"'}
+        lines["ironic-virt-fleet"] = f'exec {scripts}/ironic-virt-fleet "$@"'
         for program, module in _PROGRAMS.items():
             code = f"import sys; sys.argv[0] = '{program}'; from {module} import main; main()"
             lines[program] = f'exec {python} -c "{code}" "$@"'

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Writes every record that any logger is given to a file, whatever levels are set.
+"""Writes every record that any logger is given to a file, at every level.
 
 Python imports this when it starts, if it is on its path.  Handlers get what they would
 have got without it.  Left out is what SQLAlchemy's engine echoes, which is the records
@@ -32,7 +32,7 @@ def watching(directory: str) -> Iterator[None]:
             text = _FORM.format(record)
         except Exception:
             text = repr((record.msg, record.args))
-        # Opened anew each time: a process may fork, and may be killed.
+        # Opened again each time: a process may fork, and may be killed.
         with open(path, "a", encoding="utf-8", errors="backslashreplace") as file:
             file.write(text + "\n")
         if is_enabled(self, record.levelno):

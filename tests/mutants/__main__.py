@@ -40,7 +40,7 @@ _PATIENCE = 6.0
 _CHILDREN = str(2 * (os.cpu_count() or 1))
 """So many mutants are tried at the same time: some hang, and need no processor."""
 _BESIDE = ["tools"]
-"""What tests import beside."""
+"""What tests import in addition to the product."""
 _BATCH = 60
 """So many mutants are tried between two looks at the clock."""
 _SURVIVED = (0, 5, 33)

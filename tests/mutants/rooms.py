@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What is mutated, by which tests, and which mutants may survive: ``rooms.toml``."""
+"""Which files are mutated, which tests run, and which mutants may survive: ``rooms.toml``."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Room(NamedTuple):
     :ivar mutate: patterns of files.
     :ivar leave: patterns of files among them that are not mutated.
     :ivar tests: files and directories.
-    :ivar survivors: pattern of functions to how many mutants of each may survive; a reason
-        stands beside it.
+    :ivar survivors: pattern of functions to how many mutants of each may survive; a comment
+        gives the reason.
     """
 
     name: str
@@ -80,7 +80,7 @@ class Outcome(NamedTuple):
 
 
 def unexplained(room: Room, survivors: Collection[str]) -> list[str]:
-    """The survivors of functions of which more have survived than are listed."""
+    """The survivors of each function with more survivors than its list allows."""
     of: dict[str, list[str]] = defaultdict(list)
     for mutant in survivors:
         of[function(mutant)].append(mutant)

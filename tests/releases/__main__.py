@@ -28,10 +28,18 @@ ROOT = Path(__file__).parents[2]
 DIRECTORY = ROOT / ".envs" / "releases"
 _LOOK = """
 import json, platform
-from ironic_virt.nova import release
+import nova.conf
+from nova.virt import driver
+has = {
+    "[ironic] vnc_console_state_timeout": "vnc_console_state_timeout" in nova.conf.CONF.ironic,
+    "ComputeDriver.process_instances_at_startup":
+        hasattr(driver.ComputeDriver, "process_instances_at_startup"),
+    "[compute] update_resources_max_workers":
+        "update_resources_max_workers" in nova.conf.CONF.compute,
+}
 print(json.dumps({
     "python": platform.python_version(),
-    "lacks": [feature.name for feature in release.lacking()],
+    "lacks": [name for name in has if not has[name]],
 }))
 """
 _API = """
@@ -86,13 +94,13 @@ def main() -> int:
 
 
 def _installed(release: Release) -> Path:
-    """The environment with a release's Nova and any wheel of ours."""
+    """The environment with a release's Nova and any of our wheels."""
     found = environments.Environments(DIRECTORY, release, Path()).found_nova()
     return found or environments.Environments(DIRECTORY, release, _built(DIRECTORY)[1]).nova()
 
 
 def _built(directory: Path) -> tuple[Path, Path]:
-    """The tests without our package beside them, and our wheel."""
+    """The tests without our package next to them, and our wheel."""
     tests = directory / "tests"
     shutil.rmtree(tests, ignore_errors=True)
     dist = directory / "dist"

@@ -11,7 +11,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 CANARY = "canary"
 NEWEST = "newest"
-"""Stands for a version: the newest one that there is, pre-releases included."""
+"""Stands for the newest version, pre-releases included."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Release:
 
     @property
     def is_newest(self) -> bool:
-        """Whether it is whatever the package index has now."""
+        """Whether it is the newest version in the package index."""
         return self.nova == NEWEST
 
     @property

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tests.releases.catalogue import Release, pin
 
-# What runs the tests is no part of a release: its upper constraints don't hold for it.
+# The test runner is not part of a release: the release's upper constraints don't apply to it.
 _UNCONSTRAINED = ("execnet", "iniconfig", "pluggy", "pytest")
 _TEST_TOOLS = [
     "ddt",
@@ -91,7 +91,7 @@ class Environments:
         return directory
 
     def found_nova(self) -> Path | None:
-        """The one with Nova as it is, with whatever wheel of ours; None: it is to be made."""
+        """The finished one with Nova and any of our wheels; None: it has to be made."""
         directory = self._directory("nova", [*self._nova_packages(), *_TEST_TOOLS])
         return directory if (directory / "complete").exists() else None
 
@@ -101,7 +101,6 @@ class Environments:
         return [pin("nova", release.nova), placement, *release.packages]
 
     def ironic(self) -> Path:
-        """The one with Ironic."""
         packages = [pin("ironic", self._release.ironic), "PyMySQL", *self._release.packages]
         directory = self._made("ironic", packages)
         marker = directory / "complete"

@@ -34,7 +34,7 @@ class Result:
     """What came of one release run in one way.
 
     :ivar api: the newest API version of its Ironic.
-    :ivar lacks: see :mod:`ironic_virt.nova.release`.
+    :ivar lacks: what this Nova lacks that later ones have.
     :ivar scenarios: how many passed.
     :ivar skipped: how many did not run, by reason.
     :ivar processes: how many passed with Nova's programs as processes.

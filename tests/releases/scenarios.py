@@ -28,9 +28,9 @@ _WEIGHTS = {
     "test_power.py": 50,
     "test_harm.py": 50,
 }
-"""How long files take beside each other; one that isn't named takes 20."""
+"""How long files take, relative to each other; one that isn't named takes 20."""
 _PATIENCE = 3600
-"""Seconds for one process; each of its tests has a limit of its own."""
+"""Seconds for one process; each of its tests has its own limit."""
 _NO_TESTS = 5
 """How pytest ends if it was given no test."""
 
@@ -101,7 +101,7 @@ def ended(process: subprocess.Popen[bytes], patience: float) -> int:
 
 
 def dealt(files: Sequence[str], hands: int) -> list[list[str]]:
-    """Files dealt out so that each hand takes about as long."""
+    """Divide files among hands so that all take about as long."""
     dealt: list[list[str]] = [[] for _ in range(hands)]
     taken = [0] * hands
     for file in sorted(files, key=lambda file: (-_WEIGHTS.get(Path(file).name, 20), file)):
@@ -153,10 +153,7 @@ class Runner:
         return self._counts(commands, _environ(threading))
 
     def deployment(self, threading: str, arguments: Sequence[str]) -> Counts:
-        """The tests of ``tests/nova_deployment``, with Nova's programs as processes.
-
-        Those of the night take an hour each, and the newest release has them.
-        """
+        """Return the tests of ``tests/nova_deployment`` that run by day; the night has all."""
         command = ["-m", "pytest", "tests/nova_deployment", "-m", "not nightly", *arguments]
         return self._counts({f"deployment-{threading}": command}, _environ(threading))
 

@@ -109,8 +109,8 @@ def _outcomes(seeds: range, hours: float, jobs: int) -> Iterator[Outcome]:
     if jobs < 2:
         yield from map(run, seeds)
         return
-    # Each seed is the same in any process.  A process that is started anew doesn't have what
-    # stands in this file.
+    # Each seed gives the same run in any process.  A spawned process starts without the state of
+    # this one.
     started = multiprocessing.get_context("spawn")
     with started.Pool(jobs, logging.disable, (logging.CRITICAL,)) as pool:
         yield from pool.imap(run, seeds, chunksize=4 if hours < 1 else 1)

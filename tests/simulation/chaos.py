@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What goes wrong beside requests: processes and conductors die, and others act in Ironic too."""
+"""Faults other than lost requests: processes and conductors die, and others act in Ironic, too."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What users asked and were told, what Ironic had when, and whether any order explains it.
+"""Users' requests and answers, what Ironic had when, and whether any order explains it.
 
 A server is a register (is it there, its image, its power, is it rescued) and a node is a lock.
 Each is small, so that the search of Wing and Gong for a linearization ends soon: an operation
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 State = Hashable
@@ -28,7 +28,7 @@ class Operation:
     """Something that was asked for.
 
     :ivar of: the server that it is of.
-    :ivar asked: when, in seconds; ``ended``: when its user was told.
+    :ivar asked: when, in seconds; ``ended``: when its user got the answer.
     :ivar outcome: ``done``, ``failed`` (perhaps with an effect) or ``refused`` (without).
     """
 
@@ -100,8 +100,6 @@ def _too_late(one: Operation, index: int, left: int, wanted: Sequence[Operation]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Server:
-    """What a server is."""
-
     image: str | None = None
     power: str = "off"
     rescued: bool = False
@@ -114,7 +112,8 @@ def server_step(state: Server, one: Operation) -> Sequence[Server]:
     """What an operation makes of a server."""
     there = state.image is not None
     if one.verb == "look":
-        return [state] if _agrees(state, one.value) else []
+        agrees = all(getattr(state, name) == value for name, value in one.value.items())
+        return [state] if agrees else []
     if one.verb == "create":
         return [] if there else [Server(one.value, "on")]
     if one.verb == "delete":
@@ -130,11 +129,11 @@ def server_step(state: Server, one: Operation) -> Sequence[Server]:
         return [dataclasses.replace(state, power="on")]
     assert one.verb in ("rescue", "unrescue"), one.verb
     # Ironic's fake hardware leaves the power alone.
-    return [Server(state.image, power, one.verb == "rescue") for power in ("on", state.power)]
-
-
-def _agrees(state: Server, seen: Mapping[str, Any]) -> bool:
-    return all(getattr(state, name) == value for name, value in seen.items())
+    after = [Server(state.image, power, one.verb == "rescue") for power in ("on", state.power)]
+    if one.verb == "rescue" and one.outcome == "failed":
+        # An unrescue follows, which powers other hardware on.
+        after.append(Server(state.image, "on"))
+    return after
 
 
 # -- a node -------------------------------------------------------------------
@@ -169,7 +168,7 @@ class History:
         self.lines.append(f"{when:10.3f} {line}")
 
     def ended(self, operation: Operation) -> None:
-        """Take note of what a user was told, or of what Ironic was seen to have."""
+        """Take note of a user's answer, or of what Ironic was seen to have."""
         self.operations.setdefault(operation.of, []).append(operation)
 
     def held(self, node: str, operation: Operation) -> None:
@@ -178,7 +177,7 @@ class History:
 
     @property
     def digest(self) -> str:
-        """The same for two runs only if each line is."""
+        """Return a digest of the lines: it is equal for two runs only if each line is."""
         return hashlib.sha256("\n".join(self.lines).encode()).hexdigest()
 
     def unexplained(self) -> list[str]:

@@ -23,10 +23,10 @@ from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.http.retry import RetryPolicy
 from ironic_virt.baremetal.waiting.watcher import Watcher
 from ironic_virt.compute.actions import Result, TryLater
-from ironic_virt.compute.db.records import FaultReport, Fence, Instance
-from ironic_virt.compute.engine.carrying_out import CarryingOut
+from ironic_virt.compute.db.records import Fault, Fence, Instance
 from ironic_virt.compute.engine.power_sync import PowerSync
-from ironic_virt.compute.engine.retries import Retries
+from ironic_virt.compute.engine.task_runner import TaskRunner
+from ironic_virt.compute.engine.tasks import Retries
 from ironic_virt.compute.errors import DatabaseUnreachable
 from ironic_virt.compute.states import TaskState
 from ironic_virt.compute.verbs import BY_TASK
@@ -113,7 +113,7 @@ def _move(
     instances: Troubled,
     fence: Callable[[Instance], Fence],
     instance: Instance,
-    fault: FaultReport,
+    fault: Fault,
     given_up: str | None,
     refused: bool,
 ) -> object | None:
@@ -180,7 +180,7 @@ class HostProcess:
         self.driver._spawn._reservation._rng = random.Random(f"reservation {seed}")
         self.incarnation = self.process.name
         records = types.SimpleNamespace(instances=self.instances)
-        self._carry_out = CarryingOut(conf, self.driver, records, self.incarnation)  # type: ignore[arg-type]
+        self._carry_out = TaskRunner(conf, self.driver, records, self.incarnation)  # type: ignore[arg-type]
         build = self._carry_out._build
         build._move = functools.partial(_move, world, self.instances, build._fence)  # type: ignore[assignment]
         self._power = PowerSync(host, self.driver, records)  # type: ignore[arg-type]
@@ -192,7 +192,7 @@ class HostProcess:
         self.world.scheduler.spawn(self._run, self.process)
 
     def stop(self) -> None:
-        """End as a service does that is told to: waits end, and Ironic goes on."""
+        """End as a service does after SIGTERM: waits end, and Ironic goes on."""
         self.stopping = True
         self.driver.cleanup_host()
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What must never happen, whatever the weather: checked at each request and each change.
+"""What must never happen under any faults: checked at each request and each change.
 
 The numbers are those of the invariants in the contributor's guide (architecture).
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json as encoding
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 import greenlet
@@ -35,13 +35,13 @@ _ASKED_FOR = {
     # Of a rescue: the server is on its way out, or the rescue system has not come up in time.
     "abort": (TaskState.RESCUING, TaskState.DELETING),
 }
-"""What may be wanted of an instance whose node is told to do this."""
+"""Which tasks an instance may have when its node gets this request."""
 
 _PROTECTION = {"op": "add", "path": "/protected", "value": True}
 MOST_FINDINGS = 5
 
 SEEN_LATE = 900.0
-"""Seconds after which a host has listed a node that was moved, whatever the weather."""
+"""Seconds after which a host has listed a node that was moved, under any faults."""
 
 
 class Laws:
@@ -68,6 +68,8 @@ class Laws:
         self._allocated_late: dict[str, str] = {}
         self._rescued_late: dict[str, str | None] = {}
         self._undeployed_late: set[str] = set()
+        # The nodes whose instance went with an allocation that was deleted late.
+        self._emptied_late: set[str] = set()
         # Node to the instance for which its protection was asked, and did not come about.
         self._unprotected: dict[str, str | None] = {}
         self.torn_down_late: set[str] = set()
@@ -127,10 +129,7 @@ class Laws:
         return row.instance_uuid if row is not None else None
 
     def arrives(self, host: str, method: str, path: str, json: Any, *, late: bool) -> None:
-        """What Ironic is told is what somebody wants (1, 6, 7).
-
-        Of what comes late it matters what becomes of it, and of whom.
-        """
+        """Check that a user wants what Ironic is asked for, late requests aside (1, 6, 7)."""
         self._late = late
         self._had = self.carried(path.split("/")[2]) if path.startswith("/nodes/") else None
         if late and (method, path) == ("POST", "/allocations"):
@@ -227,7 +226,7 @@ class Laws:
         return is_gone and self._claimed_late.get(node.uuid) == node.instance_uuid
 
     def _are_own(self, host: str, json: Any) -> None:
-        """Ironic may pick only nodes that are the host's (2); who asks is known by uuid (10)."""
+        """Ironic may pick only nodes of the host (2), and for known instances (10)."""
         if json["uuid"] not in self._world.instances.rows:
             self.found("10 reservation", f"{host} reserves for {json['uuid']}, which is nobody")
         for uuid in json["candidate_nodes"]:
@@ -258,6 +257,10 @@ class Laws:
             self._unprotected.pop(node.uuid, None)
         self._free_until[node.uuid] = math.inf if is_free(node) else self._last_free(node.uuid)
         after = node.instance_uuid
+        if after is not None:
+            self._emptied_late.discard(node.uuid)
+        elif before is not None and self._late:
+            self._emptied_late.add(node.uuid)
         if after is not None and after != before and (self._late or self._is_outside(node)):
             self._claimed_late[node.uuid] = after
         if after is not None and after != before:
@@ -277,7 +280,7 @@ class Laws:
             # By whoever asked for it before: an error may say so.
             self._taken_off.add(before)
             if not is_safe:
-                # Of strangers, and of those being rebuilt: no node of theirs is protected.
+                # Nodes of strangers and nodes being rebuilt are not protected.
                 return
         if row is None or not self._may_go(row):
             self.found("1 lost", f"node {node.uuid} has lost {_of(before, row)}")
@@ -296,7 +299,9 @@ class Laws:
         """
         row = self._world.instances.rows.get(node.instance_uuid or "")
         if row is None:
-            if not self._world.by_hand and not (self._late and node.instance_uuid):
+            # A request to deploy names nobody; what is deployed so may not stay.
+            is_late = node.uuid in self._emptied_late or (self._late and node.instance_uuid)
+            if not self._world.by_hand and not is_late:
                 self.found("1 foreign", f"{node.uuid} is deployed for {node.instance_uuid}")
         elif self._late:
             # It is judged by what it leads to.
@@ -385,7 +390,7 @@ class Laws:
     # -- at the end -----------------------------------------------------------
 
     def settled(self) -> None:
-        """Each server is where its user was told, and as (1, 3, 4)."""
+        """Each server is where its record says, and in that state (1, 3, 4)."""
         store = self._world.fake.bm.store
         for row in self._world.instances.live():
             if row.task_state is not None:
@@ -451,6 +456,3 @@ def _of(uuid: str, row: Instance | None) -> str:
     if row is None:
         return f"somebody else's {uuid}"
     return f"{row.name} {uuid} ({row.vm_state}, {row.task_state}, host {row.host})"
-
-
-__all__: Sequence[str] = ("Laws", "is_free")

@@ -79,6 +79,6 @@ def _directory() -> Path:
 @functools.cache
 def options(layout: Layout, index: int) -> cfg.ConfigOpts:
     """The options of a host, read from a file as usual."""
-    directory = _directory() / f"{LAYOUTS.index(layout)}-{index}"
+    directory = _directory() / f"{layout.name}-{index}"
     directory.mkdir()
     return make_conf(directory, f"compute{index + 1}", **layout.hosts[index])

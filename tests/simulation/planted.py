@@ -27,9 +27,9 @@ from ironic_virt.baremetal.node_lists import NodeLists
 from ironic_virt.baremetal.waiting.circuit_breaker import CircuitBreaker
 from ironic_virt.compute import actions
 from ironic_virt.compute.states import VmState
-from ironic_virt.driver import change, claim, instances, protection, resources
+from ironic_virt.driver import IronicDriver, claim, held, instances, protection, resources
 from ironic_virt.driver.compute_nodes import ComputeNodes
-from ironic_virt.driver.deploy import config_drive, instance_info, rebuild_info, teardown
+from ironic_virt.driver.deploy import config_drive, instance_info, rebuild_info
 from ironic_virt.driver.deploy.completion import Completion
 from ironic_virt.driver.deploy.teardown import TearDown
 from ironic_virt.driver.network import Network
@@ -189,7 +189,8 @@ def _maintenance_is_free(*_: Any, **__: Any) -> None:
 
 @_fault("a build that failed is not undone")
 def _no_undo(stack: contextlib.ExitStack) -> None:
-    _instead(stack, Completion, "undo", _nothing)
+    _instead(stack, Completion, "undo_after", _nothing)
+    _instead(stack, IronicDriver, "failed_spawn_cleanup", _nothing)
 
 
 @_fault("VIFs stay on a node that is released", Network, "detach_all")
@@ -197,7 +198,7 @@ def _vifs_stay(*_: Any, **__: Any) -> None:
     return None
 
 
-@_fault("instance_info stays on a node that is released", instance_info, "release")
+@_fault("instance_info stays on a node that is released", instance_info, "release_patch")
 def _info_stays(*_: Any) -> list[Any]:
     return []
 
@@ -222,14 +223,14 @@ def _once(self: Sender, call: Call, applied: Any, parse: Any, **_: Any) -> Any:
     return self.single_try().read(call, parse)
 
 
-@_fault("the end of a tear down is not waited for", TearDown, "_wait")
+@_fault("the end of a tear down is not waited for", TearDown, "_wait_for_step")
 def _no_wait_for_tear_down(*_: Any) -> Any:
-    return teardown._Left(None)
+    return True, None
 
 
 @_fault("the end of a power change is not waited for", Power, "_settled")
-def _no_wait_for_power(self: Power, change: Any, *_: Any) -> Any:
-    return change.node
+def _no_wait_for_power(self: Power, of: held.Held, *_: Any) -> Any:
+    return of.node
 
 
 @_fault("a rebuild is asked for again by the next process", rebuild_info, "is_marked")
@@ -252,7 +253,7 @@ def _rescue_untouched(task: Any) -> bool:
 def _late_drive(stack: contextlib.ExitStack) -> None:
     _instead(stack, config_drive, "LARGEST_PATCH", 0)
     # Whether a request carries something.
-    stack.enter_context(mock.patch.object(change, "any", _nothing, create=True))
+    stack.enter_context(mock.patch.object(held, "any", _nothing, create=True))
 
 
 @_fault("the nodes of running servers are not protected")

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from ironic_virt import virt
-from ironic_virt.compute.db.records import FaultReport, Fence, Instance
+from ironic_virt.compute.db.records import Fault, Fence, Instance
 from ironic_virt.compute.errors import ClaimLost, DatabaseUnreachable, NoSuchInstance
 from ironic_virt.compute.states import TaskState, VmState
 from ironic_virt.compute.verbs import BY_TASK
@@ -37,7 +37,7 @@ class Offer:
 class Instances:
     """The instances of all hosts.
 
-    :param told: called when a request has ended, with what its user is told.
+    :param answered: called when a request has ended, with the answer for its user.
     :param left: called with a node that an instance has left.
     :param failed: called with an instance and the reason why a request has failed.
     :ivar incarnations: the process that is a host now.
@@ -45,14 +45,14 @@ class Instances:
 
     def __init__(
         self,
-        told: Callable[[Instance, str, str], None],
+        answered: Callable[[Instance, str, str], None],
         left: Callable[[str], None],
         failed: Callable[[Instance, str], None],
     ) -> None:
         self.rows: dict[str, Instance] = {}
         self.incarnations: dict[str, str] = {}
         self.faults: dict[str, str] = {}
-        self._told = told
+        self._answered = answered
         self._left = left
         self._failed = failed
 
@@ -97,16 +97,13 @@ class Instances:
         rows = self.rows.values()
         return [one for one in rows if not one.is_deleted and host in (None, one.host)]
 
-    # -- as ironic_virt.compute.db.instances has them -------------------------
+    # -- as ironic_virt.compute.db.instance_records has them -------------------------
 
     def get(self, uuid: str) -> Instance:
         found = self.rows.get(uuid)
         if found is None or found.is_deleted:
             raise NoSuchInstance(uuid)
         return found
-
-    def task_state(self, uuid: str) -> str | None:
-        return self.get(uuid).task_state
 
     def settled(self, host: str, states: Collection[VmState]) -> list[Instance]:
         return [one for one in self.live(host) if not one.task_state and one.vm_state in states]
@@ -149,7 +146,7 @@ class Instances:
         self,
         uuid: str,
         task: TaskState | None,
-        fault: FaultReport,
+        fault: Fault,
         *,
         vm_state: VmState = VmState.ERROR,
         release: bool = False,
@@ -206,19 +203,14 @@ class Instances:
         return same and alive and fence.node in (None, found.node)
 
     def _taken_over(self, uuid: str, task: TaskState) -> dict[str, Any]:
-        found = dict(BY_TASK[task].changes(self.rows[uuid]))
-        if "image" in found:
-            found["image"] = virt.ImageMeta(**found["image"])
-        if "ports" in found:
-            found["ports"] = tuple(virt.Vif(**port) for port in found["ports"])
-        return found
+        return dict(BY_TASK[task].changes(self.rows[uuid]))
 
     def _end(self, uuid: str, how: str, **changes: Any) -> None:
         before = self.rows[uuid]
         if before.task_state is not None:
             changes["arguments"] = {}
         self._set(uuid, task_state=None, **changes)
-        self._told(before, how, self.rows[uuid].vm_state)
+        self._answered(before, how, self.rows[uuid].vm_state)
 
     def _set(self, uuid: str, **changes: Any) -> None:
         before = self.rows[uuid]

@@ -23,7 +23,7 @@ Work = Callable[[], object]
 
 
 class Process:
-    """What dies as a whole: a service, or somebody who asks it.
+    """What dies as a whole: a service, or a client.
 
     :ivar tasks: those that have not ended.
     """
@@ -57,7 +57,7 @@ class Task(greenlet.greenlet):
 class Scheduler:
     """Runs tasks until none is left or a time has come.
 
-    :param move: told of each step of the clock, in seconds.
+    :param move: called with each step of the clock, in seconds.
     :ivar now: seconds since the beginning.
     """
 
@@ -290,7 +290,7 @@ class _Thread:
 
 
 def threading_of(scheduler: Scheduler) -> types.SimpleNamespace:
-    """What stands in for :mod:`threading` in the product's modules."""
+    """The substitute for :mod:`threading` in the product's modules."""
     return types.SimpleNamespace(
         Lock=lambda: _Lock(scheduler),
         RLock=lambda: _RLock(scheduler),
@@ -301,7 +301,7 @@ def threading_of(scheduler: Scheduler) -> types.SimpleNamespace:
 
 
 def futures_of(scheduler: Scheduler) -> types.SimpleNamespace:
-    """What stands in for :mod:`concurrent.futures`."""
+    """The substitute for :mod:`concurrent.futures`."""
 
     class Future(_Future):
         def __init__(self) -> None:

@@ -48,29 +48,24 @@ def test_a_quiet_life_is_explained() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "planted",
-    [
-        [CREATED, seen(10, image="b")],
-        [CREATED, of("stop", 20, 25, value="off"), seen(26, power="on")],
-        [CREATED, of("rebuild", 20, 30, value="b"), seen(40, image="a")],
-        [CREATED, of("rebuild", 20, 30, "refused", "b"), seen(40, image="b")],
-        [CREATED, of("delete", 20, 30), seen(40, image="a")],
-        [CREATED, of("create", 20, 30, value="a")],
-        [CREATED, of("rescue", 20, 30), of("unrescue", 40, 50), seen(60, rescued=True)],
-        [of("stop", 0, 5, value="off")],
+PLANTED = {
+    "another image": [CREATED, seen(10, image="b")],
+    "stopped and still on": [CREATED, of("stop", 20, 25, value="off"), seen(26, power="on")],
+    "a lost rebuild": [CREATED, of("rebuild", 20, 30, value="b"), seen(40, image="a")],
+    "refused and done": [CREATED, of("rebuild", 20, 30, "refused", "b"), seen(40, image="b")],
+    "there again": [CREATED, of("delete", 20, 30), seen(40, image="a")],
+    "built twice": [CREATED, of("create", 20, 30, value="a")],
+    "rescued again": [
+        CREATED,
+        of("rescue", 20, 30),
+        of("unrescue", 40, 50),
+        seen(60, rescued=True),
     ],
-    ids=[
-        "another image",
-        "stopped and still on",
-        "a rebuild that was lost",
-        "refused and done",
-        "there again",
-        "built twice",
-        "rescued again",
-        "stopped before it was there",
-    ],
-)
+    "stopped before it was there": [of("stop", 0, 5, value="off")],
+}
+
+
+@pytest.mark.parametrize("planted", PLANTED.values(), ids=PLANTED.keys())
 def test_what_nothing_explains_is_found(planted: list[Operation]) -> None:
     assert not explained(*planted)
 
@@ -98,13 +93,11 @@ def locked(*operations: Operation) -> bool:
 
 
 def test_a_node_has_one_server_at_a_time() -> None:
-    def one(verb: str, who: str, asked: float, ended: float) -> Operation:
-        return Operation(verb, who, asked, ended)
-
-    assert locked(one("acquire", "x", 0, 5), one("release", "x", 6, 9), one("acquire", "y", 7, 12))
-    assert not locked(one("acquire", "x", 0, 5), one("acquire", "y", 6, 9))
-    overlapping = one("release", "x", 10, 12)
-    assert not locked(one("acquire", "x", 0, 5), one("acquire", "y", 6, 9), overlapping)
+    acquired = Operation("acquire", "x", 0, 5)
+    assert locked(acquired, Operation("release", "x", 6, 9), Operation("acquire", "y", 7, 12))
+    assert not locked(acquired, Operation("acquire", "y", 6, 9))
+    overlapping = Operation("release", "x", 10, 12)
+    assert not locked(acquired, Operation("acquire", "y", 6, 9), overlapping)
 
 
 def test_a_history_names_what_nothing_explains() -> None:

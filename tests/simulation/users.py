@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Those who ask for servers, and what they are told."""
+"""Users, who request servers, and the answers that they get."""
 
 from __future__ import annotations
 
@@ -20,16 +20,11 @@ _VERBS = (
     *("rebuild", "rebuild", "reboot", "hard_reboot", "stop", "start", "start", "rescue"),
     *("unrescue", "unrescue", "delete", "delete", "attach_interface", "detach_interface"),
 )
-_LISTED = frozenset(
-    {"create", "delete", "rebuild", "start", "stop", "reboot", "hard_reboot", "rescue", "unrescue"}
-)
-"""What changes what a server is, as the history has it."""
-
 _POWER = {"start": "on", "stop": "off"}
 
 
 class Users:
-    """Everybody who asks."""
+    """All users of a run."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -40,7 +35,7 @@ class Users:
         self.images: dict[str, str] = {}
         """Of each server the image that was asked for last."""
         self.given_up: set[str] = set()
-        """Those of which a delete was asked, or whose build has failed."""
+        """Servers whose deletion was requested, or whose build failed."""
 
     def begin(self, until: float) -> None:
         """Ask for this and that until then."""
@@ -59,9 +54,11 @@ class Users:
                 self._ask(self._rng.choice(live), self._rng.choice(_VERBS))
 
     def _create(self) -> None:
-        chosen = self._world.choose()
-        if chosen is None:
-            return
+        if chosen := self._world.choose():
+            self.create(chosen)
+
+    def create(self, chosen: str) -> None:
+        """Ask for a server on a node, or in a pool."""
         uuid, image = self._world.new_uuid(), self._rng.choice(IMAGES)
         place = self._world.place(chosen)
         self._world.instances.create(uuid, image, self._world.new_uuid(), **place)
@@ -116,7 +113,7 @@ class Users:
         for verb, when, value in asked:
             # What a delete has superseded may have had an effect or not.
             outcome = how if verb == last else "failed"
-            if verb in _LISTED:
+            if "interface" not in verb:  # The history has no VIFs.
                 operation = Operation(verb, uuid, when, now, outcome, value)
                 self._world.history.ended(operation)
             if verb in ("create", "delete"):

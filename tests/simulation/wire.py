@@ -92,8 +92,8 @@ class Weather:
     def draw(self, host: str, now: float, changes: bool = True) -> str | None:
         """The fault that a request meets.
 
-        :param changes: whether it changes something: of one that only reads it is no matter when
-            Ironic gets it, once nobody waits for an answer.
+        :param changes: whether it changes something: when Ironic gets a request that only reads
+            does not matter once nobody waits for the answer.
         """
         for storm in self.storms:
             blows = storm.begin <= now < storm.end and storm.host in (None, host)
@@ -172,7 +172,7 @@ class Wire:
 
     :param ironic: answers at once.
     :param stalled: gets what comes late.
-    :param log: told of each request, and of what became of it.
+    :param log: called with a line for each request and its result.
     """
 
     def __init__(

@@ -70,13 +70,13 @@ class Outcome:
 
 
 class World:
-    """All that there is in one run."""
+    """The parts of one run."""
 
-    def __init__(self, seed: int, hours: float) -> None:
+    def __init__(self, seed: int, hours: float, layout: Layout | None = None) -> None:
         self.seed = seed
         self._calm_at = hours * 3600
         self.rng = random.Random(f"world {seed}")
-        self.layout: Layout = LAYOUTS[seed % len(LAYOUTS)]
+        self.layout = layout or LAYOUTS[seed % len(LAYOUTS)]
         self.history = History()
         self.is_calm = self.rng.random() < 0.1
         # Nodes go from server to server.
@@ -120,7 +120,7 @@ class World:
         rng: random.Random,
         names: Sequence[str],
     ) -> list[Storm]:
-        """Those of each half hour."""
+        """Return the storms of each half hour."""
         found: list[Storm] = []
         for number in range(0 if self.is_calm else round(self._calm_at / HALF_AN_HOUR)):
             later = number * HALF_AN_HOUR
@@ -196,11 +196,6 @@ class World:
     def withdraw(self, host: str) -> None:
         """Offer nothing of a host any more."""
         self.offers = {name: one for name, one in self.offers.items() if one.host != host}
-
-    @property
-    def requests_sent(self) -> int:
-        """How many requests processes have sent."""
-        return sum(service.wire.sent for service in (*self.hosts.values(), *self._ended))
 
     # -- places ---------------------------------------------------------------
 
@@ -280,8 +275,8 @@ class World:
             self.owned_since[name] = self.scheduler.now
 
     def look(self, row: Instance) -> None:
-        """Compare what a user was told with what Ironic has."""
-        # After what was told just now.
+        """Compare the last answer to a user with what Ironic has."""
+        # A little later than the answer.
         now = self.scheduler.now + 1e-6
         if row.is_deleted or row.vm_state not in ("active", "stopped", "rescued"):
             return
@@ -316,6 +311,22 @@ class World:
         return {key: node[key] for key in kept} | {"vifs": self.fake.vifs(uuid)}
 
     # -- the run --------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def in_place_of_threads(self) -> Iterator[None]:
+        """Have the product's threads and random keys be this world's; at the end all tasks end."""
+        threading, futures = threading_of(self.scheduler), futures_of(self.scheduler)
+        with contextlib.ExitStack() as stack:
+            for module in _THREADED:
+                stack.enter_context(mock.patch.object(module, "threading", threading))
+            stack.enter_context(mock.patch.object(single_flight, "futures", futures))
+            # A third of all the time, and nothing here depends on it.
+            stack.enter_context(mock.patch.object(node_view, "strutils", _UNMASKED))
+            keys = random.Random(f"keys {self.seed}")
+            named = types.SimpleNamespace(uuid4=lambda: uuids.UUID(int=keys.getrandbits(128)))
+            stack.enter_context(mock.patch.object(claim, "uuid", named))
+            stack.callback(self.scheduler.close)
+            yield
 
     def run(self) -> None:
         """Let all of it happen."""
@@ -365,30 +376,20 @@ def simulate(seed: int, hours: float = 0.5) -> Outcome:
     :param hours: of faults.
     """
     world = World(seed, hours)
-    threading, futures = threading_of(world.scheduler), futures_of(world.scheduler)
-    with contextlib.ExitStack() as stack:
-        for module in _THREADED:
-            stack.enter_context(mock.patch.object(module, "threading", threading))
-        stack.enter_context(mock.patch.object(single_flight, "futures", futures))
-        # A third of all the time, and nothing here depends on it.
-        stack.enter_context(mock.patch.object(node_view, "strutils", _UNMASKED))
-        keys = random.Random(f"keys {seed}")
-        named = types.SimpleNamespace(uuid4=lambda: uuids.UUID(int=keys.getrandbits(128)))
-        stack.enter_context(mock.patch.object(claim, "uuid", named))
+    with world.in_place_of_threads():
         try:
             world.run()
         except Exception as error:
-            # In a task, or of ours.
+            # From a task, or from the simulation.
             where = traceback.extract_tb(error.__traceback__)[-1]
             world.laws.found("error", f"{error!r} at {where.filename}:{where.lineno}")
-        finally:
-            world.scheduler.close()
+    processes = (*world.hosts.values(), *world._ended)
     return Outcome(
         seed,
         world.layout.name,
         tuple(world.laws.findings),
         world.scheduler.now,
-        world.requests_sent,
+        sum(service.wire.sent for service in processes),
         sum(map(len, world.history.operations.values())),
         dict(world.weather.met + world.database_weather.met + world.chaos.met),
         world.history.digest,

@@ -2,8 +2,8 @@
 
 """Run OpenStack's own API tests, those of ironic-tempest-plugin: ``make tempest``.
 
-What does not pass on the fake Ironic stands in ``expected.toml``, with the reason.  Exit code 1:
-something else does not pass, or something that stands there does.
+``expected.toml`` lists the tests that fail on the fake Ironic, with the reason.  Exit code 1:
+another test fails, or a listed one passes.
 """
 
 import argparse

@@ -84,7 +84,7 @@ def _(ironic: IronicUnderTest, _: str, drive: Any) -> None:
 
 @check
 def _(ironic: IronicUnderTest) -> None:
-    """a deployment with a config drive of its own does not use the one of the claim"""
+    """a deployment with a config drive does not use the one of the claim"""
     node = ironic.node(instance_info={**IMAGE, "configdrive": {"meta_data": {"name": "a"}}})
     ironic.provision(node, "active", configdrive={"meta_data": {"name": "b"}})
     ironic.get(f"/v1/nodes/{node}")

@@ -81,7 +81,7 @@ def _(ironic: IronicUnderTest) -> None:
 
 @check
 def _(ironic: IronicUnderTest) -> None:
-    """a marker that is no node is refused"""
+    """a marker that is not a node is refused"""
     ironic.node(name="n")
     ironic.get(f"/v1/nodes?marker={ironic.uuid()}", expect=404)
     ironic.get_each("/v1/nodes?marker=", "n", "nonsense", expect=400)
@@ -245,7 +245,7 @@ def _(ironic: IronicUnderTest) -> None:
 
 @check
 def _(ironic: IronicUnderTest) -> None:
-    """nodes are found by shard, of which several can be named"""
+    """nodes are found by one or several shards"""
     first, second, none = ironic.node(shard="a"), ironic.node(shard="b"), ironic.node()
     assert uuids(ironic.get("/v1/nodes?shard=a").body) == [first]
     assert uuids(ironic.get("/v1/nodes?shard=a,b").body) == [first, second]
@@ -291,7 +291,7 @@ def _(ironic: IronicUnderTest) -> None:
 
 @check
 def _(ironic: IronicUnderTest) -> None:
-    """nodes are found by provision state, of which one can be named"""
+    """nodes are found by one provision state"""
     available, active = ironic.node(), ironic.node_with(provision_state="active")
     path = "/v1/nodes?provision_state="
     assert uuids(ironic.get(f"{path}available").body) == [available]

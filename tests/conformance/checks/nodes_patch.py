@@ -211,7 +211,7 @@ def _(ironic: IronicUnderTest) -> None:
     *("instance_name", "retired_reason", "protected_reason", "driver", "chassis_uuid"),
 )
 def _(ironic: IronicUnderTest, field: str) -> None:
-    """what a node takes for its {} beside texts"""
+    """which values other than texts a node takes for its {}"""
     path = f"/v1/nodes/{ironic.node_with(provision_state='active')}"
     for value in (5, 1.5, True, ["a"], {"a": 1}, None):
         ironic.patch(path, add(f"/{field}", value), expect=ANY)

@@ -93,7 +93,7 @@ def _(ironic: IronicUnderTest) -> None:
 
 @check_each(1, 5, 12, 75, 115)
 def _(ironic: IronicUnderTest, minor: int) -> None:
-    """the states of a node have a page of their own at version 1.{}"""
+    """the states of a node have their own page at version 1.{}"""
     node = ironic.node()
     ironic.get(f"/v1/nodes/{node}/states", version=f"1.{minor}")
 

@@ -61,7 +61,7 @@ def _(ironic: IronicUnderTest) -> None:
 
 @check_each("nonsense", "02:00:00:00:00", "02-00-00-00-00-01", "", 5, None, "02:00:00:00:00:0g")
 def _(ironic: IronicUnderTest, address: Any) -> None:
-    """'{}' is no MAC address"""
+    """'{}' is not a MAC address"""
     node = ironic.node()
     ironic.post("/v1/ports", {"node_uuid": node, "address": address}, expect=400)
 
@@ -145,7 +145,7 @@ def _(ironic: IronicUnderTest, switch: str) -> None:
 
 @check_each("description", "name", "physical_network", "vendor", "category")
 def _(ironic: IronicUnderTest, field: str) -> None:
-    """what a port takes for its {} beside texts"""
+    """which values other than texts a port takes for its {}"""
     node = ironic.node_with(provision_state="manageable")
     port = ironic.port(node)
     for value in (5, 1.5, True, ["a"], {"a": 1}, None):

@@ -21,7 +21,7 @@ def _(ironic: IronicUnderTest, target: str) -> None:
 
 @check
 def _(ironic: IronicUnderTest) -> None:
-    """a power state that there is not is refused"""
+    """an unknown power state is refused"""
     ironic.put_each(
         f"/v1/nodes/{ironic.node()}/states/power",
         *({}, {"target": "on"}, {"target": None}, {"target": 5}, {"target": "error"}),

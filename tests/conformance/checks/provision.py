@@ -59,7 +59,7 @@ def _(ironic: IronicUnderTest) -> None:
 
 @check
 def _(ironic: IronicUnderTest) -> None:
-    """a node of which nobody knows whether it is on can be deployed all the same"""
+    """a node whose power state is unknown can be deployed all the same"""
     node = ironic.node(powered=False, instance_info=IMAGE)
     ironic.provision(node, "active")
     ironic.get(f"/v1/nodes/{node}")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What is there beside nodes: shards, conductors, drivers."""
+"""Everything but nodes: shards, conductors, drivers."""
 
 from tests.conformance.registry import check, check_each
 from tests.conformance.subject import ANY, IronicUnderTest

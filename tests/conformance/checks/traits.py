@@ -29,7 +29,7 @@ def _(ironic: IronicUnderTest) -> None:
 
 @check_each("gpu", "CUSTOM_gpu", "CUSTOM_", "HW_NOTHING", "", "CUSTOM_A B", "CUSTOM_" + "A" * 250)
 def _(ironic: IronicUnderTest, trait: str) -> None:
-    """'{}' is no trait"""
+    """'{}' is not a trait"""
     node = ironic.node()
     ironic.put(f"/v1/nodes/{node}/traits", {"traits": [trait]}, expect=400)
 

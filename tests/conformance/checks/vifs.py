@@ -197,7 +197,7 @@ def _(ironic: IronicUnderTest, state: str) -> None:
 
 @check
 def _(ironic: IronicUnderTest) -> None:
-    """nobody looks whether another node has a VIF"""
+    """a VIF can be attached to two nodes"""
     nodes = [ironic.node(), ironic.node()]
     for number, node in enumerate(nodes, 1):
         ironic.port(node, f"02:00:00:00:00:0{number}")

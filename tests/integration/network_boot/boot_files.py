@@ -26,7 +26,7 @@ import requests
 from tools import real_ironic
 
 API = "http://ironic.example.test"
-"""Where nodes are told that Ironic's API is."""
+"""The URL of Ironic's API in the files for nodes."""
 
 KICKSTART = """liveimg --url {{ ks_options.liveimg_url }}
 {{ ks_options.config_drive }}
@@ -130,7 +130,7 @@ class BootFiles:
     """What an Ironic has laid out for its nodes to boot.
 
     :ivar images: what it is made of.
-    :ivar url: where nodes are told that it is.
+    :ivar url: the URL of the files for nodes.
     """
 
     def __init__(self, images: Images) -> None:
@@ -151,7 +151,7 @@ class BootFiles:
                 "autodetect_deploy_interfaces": "ramdisk,direct",
                 "enabled_vendor_interfaces": "fake,no-vendor,ipmitool",
             },
-            # What is told to a BMC can't be seen otherwise.
+            # What Ironic sends to a BMC can't be seen otherwise.
             "api": {"disallow_deploy_steps": ""},
             "conductor": {
                 "deploy_kernel": images.file("agent.kernel"),

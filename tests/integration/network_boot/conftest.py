@@ -5,8 +5,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,11 +21,7 @@ def boot_files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BootFiles]:
 
 
 @pytest.fixture(scope="package")
-def ironic(
-    ironic_environment: real_ironic.IronicEnvironment,
-    progress: Any,
-    boot_files: BootFiles,
-) -> Iterator[real_ironic.RealIronic]:
+def ironic(ironic_environment, progress, boot_files) -> Iterator[real_ironic.RealIronic]:
     """An Ironic that boots nodes over the network."""
     with real_ironic.RealIronic(
         boot_files.options(),
@@ -39,9 +33,7 @@ def ironic(
 
 
 @pytest.fixture
-def stage(
-    tmp_path: Path, ironic: real_ironic.RealIronic, boot_files: BootFiles
-) -> Iterator[BootStage]:
+def stage(tmp_path, ironic, boot_files) -> Iterator[BootStage]:
     """A compute service, somebody else, and what is booted."""
     stage = BootStage(ironic, tmp_path, boot_files)
     yield stage

@@ -10,7 +10,7 @@ import pytest
 
 from ironic_virt import exceptions, virt
 from ironic_virt.driver.deploy import iso_image
-from ironic_virt.driver.deploy.config_drive import files
+from ironic_virt.driver.deploy.config_drive import list_files
 from tests.integration.network_boot.boot_files import API, KICKSTART, TURN_SECONDS, Images
 from tests.integration.network_boot.deployments import CHECKSUM, BootStage, has_drive
 
@@ -33,7 +33,7 @@ def by_url(images: Images, name: str) -> virt.ImageMeta:
 def config_drive(user_data: str) -> virt.ConfigDrive:
     """One whose image can be made without a program on this host."""
     return virt.ConfigDrive(
-        user_data=user_data, make_iso=lambda drive: iso_image.build(files(drive, "a"))
+        user_data=user_data, make_iso=lambda drive: iso_image.pack_image(list_files(drive, "a"))
     )
 
 

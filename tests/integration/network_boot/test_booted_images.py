@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 import pytest
 
@@ -53,9 +52,7 @@ def kernel_in_glance(images: Images, kernel: str) -> virt.ImageMeta:
 
 
 @pytest.mark.parametrize("image", [kernel_by_url, kernel_in_glance])
-def test_a_kernel_and_a_ramdisk_are_booted_and_rebuilt(
-    stage: BootStage, image: Callable[[Images, str], virt.ImageMeta]
-) -> None:
+def test_a_kernel_and_a_ramdisk_are_booted_and_rebuilt(stage, image) -> None:
     node = stage.boot_node("ramdisk")
     instance = stage.service.instance_on(node)
     stage.spawn(instance, image(stage.images, "kernel"))
@@ -98,9 +95,7 @@ def test_ironic_may_find_out_that_an_image_is_to_be_booted(stage: BootStage) -> 
 @pytest.mark.parametrize(
     ("boot_mode", "script"), [("bios", "label boot_ramdisk"), ("uefi", 'menuentry "boot_ramdisk"')]
 )
-def test_the_boot_mode_of_the_flavor_is_that_of_the_boot_script(
-    stage: BootStage, boot_mode: str, script: str
-) -> None:
+def test_the_boot_mode_of_the_flavor_is_that_of_the_boot_script(stage, boot_mode, script) -> None:
     node = stage.boot_node("ramdisk", "pxe")
     instance = stage.service.instance_on(node, flavor(capabilities__boot_mode=boot_mode))
     stage.spawn(instance, kernel_by_url(stage.images, "kernel"))
@@ -109,7 +104,7 @@ def test_the_boot_mode_of_the_flavor_is_that_of_the_boot_script(
     stage.assert_nothing_is_left(node)
 
 
-def test_a_boot_mode_that_there_is_not_is_refused_with_ironics_words(stage: BootStage) -> None:
+def test_an_unknown_boot_mode_is_refused_with_ironics_words(stage: BootStage) -> None:
     node = stage.boot_node("ramdisk")
     instance = stage.service.instance_on(node, flavor(capabilities__boot_mode="warp"))
     with pytest.raises(exceptions.NodeValidationFailed, match=r"boot_mode.*'warp'.*bios, uefi"):

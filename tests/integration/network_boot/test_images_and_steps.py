@@ -12,9 +12,10 @@ import pytest
 import requests
 
 from ironic_virt import exceptions, virt
+from tests.compute_service import FLAVOR
 from tests.integration.network_boot.boot_files import TURN_SECONDS
 from tests.integration.network_boot.deployments import CHECKSUM, BootStage
-from tests.integration.services import FLAVOR, flavor
+from tests.integration.services import flavor
 
 STEP = {
     "interface": "vendor",
@@ -26,9 +27,7 @@ STEP = {
 
 @pytest.mark.parametrize("has_parts", [False, True], ids=["whole disk", "partition"])
 @pytest.mark.parametrize("place", ["url", "glance", "glance, told"])
-def test_ironic_takes_an_image_for_what_it_is(
-    stage: BootStage, has_parts: bool, place: str
-) -> None:
+def test_ironic_takes_an_image_for_what_it_is(stage, has_parts, place) -> None:
     kind = "partition" if has_parts else "whole-disk"
     parts = {"kernel_id": stage.images.file("kernel"), "ramdisk_id": stage.images.file("ramdisk")}
     if place == "url":
@@ -49,16 +48,14 @@ def test_ironic_takes_an_image_for_what_it_is(
     stage.assert_nothing_is_left(node)
 
 
-def test_an_image_by_url_without_a_checksum_is_refused_with_ironics_words(
-    stage: BootStage,
-) -> None:
+def test_a_url_without_a_checksum_is_refused_with_ironics_words(stage: BootStage) -> None:
     node = stage.boot_node("direct")
     with pytest.raises(exceptions.NodeValidationFailed, match='"image_checksum", or'):
         stage.spawn(stage.service.instance_on(node), virt.ImageMeta(stage.images.file("disk")))
     stage.assert_nothing_is_left(node)
 
 
-def test_steps_of_the_flavor_run_in_a_deployment_and_in_a_rebuild(stage: BootStage) -> None:
+def test_steps_of_the_flavor_run_in_deployments_and_rebuilds(stage: BootStage) -> None:
     bmc = {"ipmi_address": "192.0.2.1", "ipmi_username": "a", "ipmi_password": "b"}
     node = stage.boot_node("fake", "fake", vendor_interface="ipmitool", driver_info=bmc)
     instance = stage.service.instance_on(node, flavor(ironic__deploy_steps=json.dumps([STEP])))
@@ -82,9 +79,7 @@ def test_steps_of_the_flavor_run_in_a_deployment_and_in_a_rebuild(stage: BootSta
 
 
 @pytest.mark.parametrize("interface", ["direct", "ramdisk"])
-def test_a_deployment_that_comes_late_to_a_node_that_is_free_again_is_refused(
-    stage: BootStage, interface: str
-) -> None:
+def test_a_late_deployment_of_a_freed_node_is_refused(stage: BootStage, interface: str) -> None:
     node = stage.boot_node(interface)
     with pytest.raises(requests.HTTPError) as caught:
         stage.operator.request("PUT", f"/nodes/{node}/states/provision", {"target": "active"})

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Many nodes, each in another state, in one deployment: Nova, Placement and the fake Ironic.
+
+Nova and Placement are the real ones, in this process.  All nodes share a start of the compute
+service and its periods, as they would; what a user, an operator or the service then does to one
+node must not depend on its neighbours.
+
+Time is Ironic's alone: it goes on by half a second with each request.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, ClassVar
+
+from nova import context as nova_context
+from nova.tests.functional.api import client as api_client
+from sqlalchemy import pool
+
+from ironic_virt.fleet import corrections
+from ironic_virt.testing.fake_ironic import FakeIronic, FakeIronicServer, VirtualClock
+from ironic_virt.testing.fake_ironic.journal import Entry
+from tests.any_state import judging, staging, triples
+from tests.any_state.judging import Outcome, View
+from tests.any_state.staging import Staged, Template
+from tests.any_state.triples import Triple
+from tests.nova import figures
+from tests.nova.fleets import Fleet
+
+HOST, OTHER_HOST = "ours", "other"
+_TIMEOUTS = ("unprovision_timeout", "power_timeout", "rescue_timeout")
+_BY_REQUEST = 0.5
+"""Seconds that each request takes, on Ironic's clock."""
+_LONGEST = 120.0
+
+
+class KeptConnections(pool.QueuePool):
+    """Connections to SQLite that stay open; oslo.db opens one for each transaction."""
+
+    def __init__(self, creator: Any, **options: Any) -> None:
+        super().__init__(creator, **{**options, "pool_size": 0})
+
+
+def _of_each(
+    client: Any, what: str, providers: Collection[str], progress: Any
+) -> dict[str, dict[str, Any]]:
+    """Answer as ``PlacementClient.of_each``, without a request for each provider."""
+    stocks, holders = judging.read_placement()
+    if what == "allocations":
+        return {
+            uuid: {consumer: {"resources": {kind: 1}} for consumer, kind in holders[uuid]}
+            for uuid in providers
+        }
+    return {
+        uuid: {kind: {"total": total, "reserved": held} for kind, total, held in stocks[uuid]}
+        for uuid in providers
+    }
+
+
+class World(Fleet):
+    """One deployment; :meth:`judge` takes it through everything.
+
+    :cvar settings: of Ironic.
+    :cvar patience: for how many seconds, a request in each, a driver waits for it.
+    :ivar say: called with a line after each step.
+    """
+
+    say: Callable[[str], None] = staticmethod(lambda line: None)
+    settings: ClassVar[dict[str, Any]] = {}
+    patience = 5
+
+    def setUp(self) -> None:
+        # None of this depends on the states of nodes, and all of it takes long.
+        self.stub_out("sqlalchemy.pool.NullPool", KeptConnections)
+        self.stub_out("ironic_virt.fleet.placement.PlacementClient.of_each", _of_each)
+        self.stub_out("nova.compute.utils.notify_about_instance_usage", lambda *_, **__: None)
+        super().setUp()
+        self.flags(notification_format="unversioned", group="notifications")
+
+    def runTest(self) -> None:  # noqa: N802 - as unittest has it
+        """Do nothing: this class only uses Nova's fixtures and is not a test."""
+
+    def provide_ironic(self) -> Any:
+        self.clock = VirtualClock()
+        self.fake = FakeIronic(clock=self.clock, power_follows_deploy=True, **self.settings)
+        server = FakeIronicServer(self.fake)
+        server.start()
+        self.addCleanup(server.stop)
+        return server
+
+    # -- the stage --------------------------------------------------------------
+
+    def stage(self, drawn: Iterable[Triple], number: int, driver: str) -> None:
+        """Have a node for each triple, and no service running."""
+        self._number, self._driver = number, driver
+        # Nova's test support makes text of all that is logged at any level.
+        logging.disable(logging.CRITICAL)
+        self.addCleanup(logging.disable, logging.NOTSET)
+        self.placement_call("post", "/resource_classes", {"name": "CUSTOM_WRONG"})
+        (first,) = self.make_nodes(1, shard=staging.SHARD)
+        (other,) = self.make_nodes(1, shard="b")
+        self._start()
+        self._started(OTHER_HOST, "b").stop()
+        bystander = self.boot_at(HOST, first)
+        self.refresh(self.compute)
+        self.compute.stop()
+        template = Template(self.fake, first, bystander["id"], other)
+        self.staged = template.stage(drawn, random.Random(f"staged {number}"))
+        triple = Triple(
+            *("active", triples.NEVER, False, False, False, triples.OURS, True, False),
+            *(triples.USUAL, "power on", False, triples.OURS, "active", None, triples.FULL),
+            triples.OURS,
+        )
+        self.bystander = Staged(triple, first, bystander["id"], "")
+        self.requests: list[Entry] = []
+        self.fake.requests.listener = self._note
+
+    def _started(self, host: str, shard: str, **more: Any) -> Any:
+        options = {"api_retry_interval": 1, "api_max_retries": self.patience}
+        if self._driver == figures.IN_TREE:
+            options["shard"] = shard
+        else:
+            options |= {"shard_key": shard, "deploy_timeout": 0}
+            options |= dict.fromkeys(_TIMEOUTS, self.patience)
+        return self.start_compute(host, self._driver, **options, **more)
+
+    def _note(self, entry: Entry) -> None:
+        self.clock.advance(_BY_REQUEST)
+        if entry.method != "GET":
+            self.requests.append(entry)
+
+    # -- what happens -----------------------------------------------------------
+
+    def judge(self) -> list[Outcome]:
+        """Take all nodes through everything, and say of each how it has ended."""
+        self.free_wrongly: dict[str, str] = {}
+        self.refusals: dict[str, str] = {}
+        self.seconds: Counter[str] = Counter()
+        before = View.now(self.fake)
+        self._timed("start", self._start)
+        self._timed("periods", self._periods)
+        self._timed("deletes", self._delete)
+        self._timed("check", self._fix)
+        self._timed("periods", self._periods)
+        settled = View.now(self.fake)
+        self.check()
+        findings = self.rows
+        sent, self.requests = self.requests, []
+        self.compute.stop()
+        self._timed("again", self._start)
+        self._timed("again", self._periods)
+        self._timed("again", self._fix)
+        after = View.now(self.fake)
+        self.compute.stop()
+        judge = judging.Judge(before, settled, after, findings, sent, self.free_wrongly)
+        outcomes = [judge.outcome(one) for one in self.staged]
+        why = judge.bystander(self.bystander)
+        return [*outcomes, Outcome(self.bystander, (why,), ())] if why else outcomes
+
+    def _timed(self, what: str, act: Callable[[], None]) -> None:
+        began = time.process_time()
+        act()
+        used = time.process_time() - began
+        self.seconds[what] += used
+        self.say(f"world {self._number}: {what}, {used:.0f} s of processor time")
+
+    def _start(self) -> None:
+        self.compute = self._started(HOST, staging.SHARD)
+
+    def _periods(self) -> None:
+        manager = self.compute.manager
+        for _ in range(2):
+            context = nova_context.get_admin_context()
+            busy = View.now(self.fake).not_free
+            manager.update_available_resource(context)
+            view = View.now(self.fake)
+            for node in busy & view.not_free & view.offered:
+                self.free_wrongly.setdefault(node, view.nodes[node]["provision_state"])
+            manager._sync_power_states(context)
+            self._until(lambda: not manager._syncs_in_progress)
+            manager._cleanup_running_deleted_instances(context)
+            self.clock.advance(2 * staging.SOON)
+
+    def _delete(self) -> None:
+        """Delete all servers, those on slow nodes first, and again where that failed."""
+        own = [one for one in self.staged if one.triple.record != triples.OTHER]
+        for _ in range(2):
+            known = View.now(self.fake).servers
+            is_deleted = {uuid: row[0] for uuid, row in known.items()}
+            self._delete_once([one for one in own if not is_deleted.get(one.server, True)])
+
+    def _delete_once(self, servers: list[Staged]) -> None:
+        late = [one for one in servers if one.triple.moves == triples.LATE]
+        for some in (late, [one for one in servers if one not in late]):
+            for one in some:
+                try:
+                    self.api.delete_server(one.server)
+                except api_client.OpenStackApiException as exc:
+                    self.refusals[one.server] = str(exc)
+            self.clock.advance(2 * staging.FAR)
+            uuids = {one.server for one in some} - self.refusals.keys()
+            self._until(lambda uuids=uuids: not View.being_deleted(uuids))
+        self.clock.advance(2 * staging.FAR)
+
+    def _fix(self) -> None:
+        """Have an operator fix all that the doctor can fix."""
+        for code in sorted(self.check().keys() & corrections.CORRECTIONS.keys()):
+            self.run_fleet(["check", *self.service_files, "--fix", code, "--apply"])
+
+    def _until(self, is_so: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + _LONGEST
+        while not is_so() and time.monotonic() < deadline:
+            time.sleep(0.2)
