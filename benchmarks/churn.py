@@ -2,8 +2,8 @@
 
 """``churn``: what a refresh between full lists costs, by how many nodes have changed.
 
-10,000 nodes, of which none, one in a thousand, one in a hundred or one in ten
-changes each minute.  Of ours it is the median of the refreshes of three minutes;
+10,000 nodes; none, one in a thousand, one in a hundred or one in ten
+changes each minute.  Our figure is the median of the refreshes of three minutes;
 the peer lists all nodes in any case, and is measured once for each round.
 """
 
@@ -66,7 +66,7 @@ def run(
 
 
 def quick(progress: Progress) -> Outcome:
-    """The same, with few nodes, of which none or few change."""
+    """Measure a few nodes with few or no changes."""
     return run(1, progress, shares=(0.0, HEADLINE), **refresh.FEW)
 
 

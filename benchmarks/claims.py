@@ -24,7 +24,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from benchmarks.rounds import Figures
-from benchmarks.scheduler_sides import KINDS, fleet, sizes
+from benchmarks.scheduler_sides import KINDS, Node, fleet, sizes
 from benchmarks.side import Side
 from tests import databases
 
@@ -109,7 +109,7 @@ def wanted(number: int) -> Any:
 
 @contextlib.contextmanager
 def filled(server: databases.Server, nodes: int) -> Iterator[str]:
-    """Records of so many free nodes in a database of their own; the ini file that names it."""
+    """Records of so many free nodes in their own database; the ini file that names it."""
     with contextlib.ExitStack() as stack:
         directory = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
         url = stack.enter_context(server.fresh(directory))
@@ -131,22 +131,27 @@ def _fill(path: str, nodes: int) -> None:
     with contextlib.closing(opened.open(make=True)):
         reports: dict[str, list[records.NodeReport]] = {}
         for node in fleet(nodes):
-            reports.setdefault(node.host, []).append(
-                records.NodeReport(
-                    uuid=node.uuid,
-                    vcpus=node.vcpus,
-                    memory_mb=node.memory_mb,
-                    local_gb=node.local_gb,
-                    resource_class=node.resource_class,
-                    traits=node.traits,
-                    stats=node.stats,
-                )
-            )
+            reports.setdefault(node.host, []).append(report(node))
         for host, listed in reports.items():
             opened.services.register(
                 host, version="0", incarnation=host, conductor_group=None, shard_key=None
             )
             opened.compute_nodes.save(host, listed)
+
+
+def report(node: Node) -> Any:
+    """What a service reports of a node that is free."""
+    from ironic_virt.compute.db import records
+
+    return records.NodeReport(
+        uuid=node.uuid,
+        vcpus=node.vcpus,
+        memory_mb=node.memory_mb,
+        local_gb=node.local_gb,
+        resource_class=node.resource_class,
+        traits=node.traits,
+        stats=node.stats,
+    )
 
 
 def fresh(

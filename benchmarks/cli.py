@@ -61,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _chosen(
     parser: argparse.ArgumentParser, arguments: argparse.Namespace
 ) -> list[registry.Benchmark]:
-    """The benchmarks to run; each takes what it is told, or this ends the run."""
+    """The benchmarks to run; each must take the options given, or the run ends."""
     unnamed = (name for name, benchmark in registry.BENCHMARKS.items() if not benchmark.by_name)
     names = list(arguments.name or unnamed)
     if arguments.node_selection is not None:
@@ -143,7 +143,7 @@ def _keep(benchmark: registry.Benchmark, content: dict[str, Any], directory: pat
 
 
 def _draw_overview(directory: pathlib.Path) -> None:
-    """Draw the releases of Nova beside each other, once all are recorded."""
+    """Draw the releases of Nova side by side, once all are recorded."""
     paths = {name: directory / f"{name}.json" for name in registry.RELEASES}
     if not all(path.exists() for path in paths.values()):
         return

@@ -2,7 +2,7 @@
 
 """``creates``: 200 servers that are asked for at once, on one service, and deployed at once.
 
-The reference service, the fake Ironic and MariaDB are processes of their own on one machine, and
+The reference service, the fake Ironic and MariaDB are separate processes on one machine, and
 a deployment takes no time, so what is measured is what the service itself does for a server:
 its processor time, and the time on the wall until the last server is active.
 """

@@ -2,7 +2,7 @@
 
 """A fake Ironic with many nodes, that both sides talk to over HTTP.
 
-It is run in a process of its own (:mod:`benchmarks.side`), so that what it costs
+It is run in its own process (:mod:`benchmarks.side`), so that what it costs
 is in nobody's figures but the time on the wall.  Its clock is virtual and stands
 still but for :meth:`Fleet.live`: a minute of the fleet's life takes no minute.
 

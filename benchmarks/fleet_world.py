@@ -35,7 +35,6 @@ _WSGI = Path(configuration.__file__).with_name("serve_wsgi.py")
 
 
 def node_uuid(number: int) -> str:
-    """The uuid of a node."""
     return str(uuid.UUID(int=(0xF1EE7 << 64) + number))
 
 

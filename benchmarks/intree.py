@@ -7,7 +7,7 @@ threading, which is nova-compute's default.  What it asks of the database, by wa
 of Nova's objects, is answered from memory; nothing else is replaced.  That makes
 the peer cheaper than it is in a real nova-compute, never dearer.
 
-It changes classes of Nova for good: use it in a process of its own
+It changes classes of Nova for good: use it in its own process
 (:mod:`benchmarks.side`), once.
 """
 

@@ -2,8 +2,8 @@
 
 """``inventory``: what it costs to keep 100,000 nodes, of many kinds, up to date.
 
-Ours alone, the inventory by itself, over HTTP with a fake Ironic in a process of
-its own, whose clock passes a minute between two refreshes.  One node in four has
+Our inventory alone, over HTTP with a fake Ironic in a separate process, whose
+clock passes a minute between two refreshes.  One node in four has
 an instance, one in five has properties like no other's; there are some thousand
 different sets of traits.
 
@@ -67,7 +67,7 @@ def run(rounds: int, progress: Progress, *, nodes: int = NODES, page: int = PAGE
 
 
 def quick(progress: Progress) -> Outcome:
-    """The same with few nodes, once."""
+    """Measure few nodes, once."""
     return run(1, progress, nodes=500, page=100)
 
 

@@ -169,7 +169,6 @@ class Keeper:
         return figures
 
     def content(self) -> str:
-        """As :meth:`Fleet.content`."""
         nodes = self._inventory.snapshot.nodes.values()
         return measure.digest(
             sorted([node.uuid, node.instance_uuid, node.power_state] for node in nodes)

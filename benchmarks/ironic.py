@@ -2,7 +2,7 @@
 
 """The real Ironic that a benchmark measures against; it has no nodes but the benchmark's.
 
-Each benchmark starts one of its own.  While one is :func:`kept`, all of them use that
+Each benchmark starts its own.  While one is :func:`kept`, all of them use that
 one, and each leaves it empty.
 """
 

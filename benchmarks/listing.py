@@ -3,7 +3,7 @@
 """``listing``: all nodes of an Ironic, as a compute service reads them at each refresh.
 
 Both sides list the same 2,000 nodes of the same real Ironic with the same
-fields, those of Nova's in-tree driver, each in a process of its own:
+fields, those of Nova's in-tree driver, each in its own process:
 
 * ours is :meth:`ironic_virt.baremetal.client.IronicClient.list_nodes`, made by
   the ``[ironic]`` options, with retries and all;
@@ -80,7 +80,7 @@ def run(rounds: int, progress: Progress, *, nodes: int = NODES) -> Outcome:
 
 
 def quick(progress: Progress) -> Outcome:
-    """The same with few nodes, once."""
+    """Measure few nodes, once."""
     return run(1, progress, nodes=24)
 
 

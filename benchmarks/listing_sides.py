@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The two sides of ``listing``; each runs in a process of its own.
+"""The two sides of ``listing``; each runs in its own process.
 
 A side imports what it needs when it is made, so that the other's modules are
 not in its process.
@@ -28,7 +28,7 @@ class Lister(abc.ABC):
 
     @abc.abstractmethod
     def connect(self) -> None:
-        """Make whatever a service makes once."""
+        """Make what a service makes once."""
 
     @abc.abstractmethod
     def touch(self) -> None:
@@ -95,17 +95,14 @@ class Ours(Lister):
             self.client = IronicClient.from_conf(conf.load([path]))
 
     def touch(self) -> None:
-        """See :meth:`Lister.touch`."""
         from ironic_virt.baremetal.node_filter import NodeFilter
 
         self.client.lists.last_created(NodeFilter(), 1)
 
     def list_nodes(self) -> list[Any]:
-        """See :meth:`Lister.list_nodes`."""
         return self.client.list_nodes(fields=NODE_FIELDS)
 
     def describe(self, node: Any) -> tuple[Any, ...]:
-        """See :meth:`Lister.describe`."""
         return (
             node.uuid,
             node.instance_uuid or "",
@@ -135,16 +132,13 @@ class InTree(Lister):
             self.driver.ironic_connection  # noqa: B018 - made now, while the options are there
 
     def touch(self) -> None:
-        """See :meth:`Lister.touch`."""
         next(self.driver.ironic_connection.nodes(fields=NODE_FIELDS, limit=1))
 
     def list_nodes(self) -> list[Any]:
-        """See :meth:`Lister.list_nodes`."""
         nodes: list[Any] = self.driver._get_node_list(fields=NODE_FIELDS)
         return nodes
 
     def describe(self, node: Any) -> tuple[Any, ...]:
-        """See :meth:`Lister.describe`."""
         return (
             node.id,
             node.instance_id or "",

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""``nova``: what the driver costs a real nova-compute, beside Nova's in-tree driver.
+"""``nova``: what the driver costs a real nova-compute, compared with Nova's in-tree driver.
 
-Each side is a whole Nova of its own with one nova-compute (:mod:`benchmarks.nova_sides`),
+Each side is a separate whole Nova with one nova-compute (:mod:`benchmarks.nova_sides`),
 and all have the same 1,000 free nodes of the same real Ironic.  A round goes through
 :data:`PHASES`: each side starts on empty records, runs its resource periodic in minutes of
 three kinds, and is restarted.  The sides take turns at each phase.
@@ -90,8 +90,8 @@ _WHERE = {
 _STEADY = {"wall": "steady_wall", "cpu": "steady_cpu"}
 _AT_WORK = ("driver_cpu", "ironic_requests", "placement_requests", "database_queries")
 _BY_SEVERAL = "driver_wall"
-"""Not told of the tuned side: its threads are in the driver together, and wait for each other
-there, so the sum of their times is no time that passes."""
+"""Not reported for the tuned side: its threads are in the driver together, and wait for each other
+there, so the sum of their times is more than the time that passes."""
 
 
 def _names(phase: str) -> dict[str, str]:
@@ -119,7 +119,7 @@ def run(
 ) -> Outcome:
     """Measure all sides.
 
-    :param node_selection: of ours.
+    :param node_selection: the option of our side.
     :param release: of OpenStack, whose Nova it is.
     :param benchmark: which one this is, by name.
     """
@@ -155,7 +155,7 @@ def run(
 
 
 def quick(progress: Progress, *, nodes: int = FEW, **more: Any) -> Outcome:
-    """The same, with few nodes and one round."""
+    """Measure few nodes in one round."""
     return run(1, progress, nodes=nodes, **more)
 
 
@@ -235,7 +235,7 @@ def fleet(nodes: int, progress: Progress) -> Iterator[Fleet]:
 
 
 def _sides(node_selection: str, release: str) -> dict[str, dict[str, Any]]:
-    """What is told to each side."""
+    """Return the arguments of each side."""
     pools = {"driver": "ours", "options": {"node_selection": IRONIC}}
     if node_selection == IRONIC:
         return {"ours": pools, "peer": {"driver": "in-tree"}}
@@ -279,7 +279,7 @@ def _round(
 
 
 def _turned(names: Iterable[str], by: int) -> list[str]:
-    """The same in the same order, but another one begins."""
+    """Return the names in the same order, beginning at another one."""
     listed = list(names)
     first = by % len(listed)
     return listed[first:] + listed[:first]

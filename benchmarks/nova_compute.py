@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import Any
 
 COUNTED = ("placement_requests", "database_queries")
-"""The latter are calls to the conductor: whatever nova-compute asks of the database."""
+"""The latter are calls to the conductor: everything that nova-compute asks of the database."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 

@@ -7,7 +7,7 @@ which 1 % of the nodes, have changed.
 
 Nova's in-tree driver would need hours, as each node's pass takes longer the more nodes there
 are.  It is measured with five nodes, while Nova's report client knows 3,000 providers: the
-time of a pass, multiplied by the number of nodes.  What a minute costs beside the passes is
+time of a pass, multiplied by the number of nodes.  Other costs of a minute are
 left out.
 """
 
@@ -68,5 +68,5 @@ def run(rounds: int, progress: Progress, *, nodes: int) -> Outcome:
 
 
 def quick(progress: Progress, *, nodes: int = nova.FEW, **more: Any) -> Outcome:
-    """The same, with few nodes and one round."""
+    """Measure few nodes in one round."""
     return run(1, progress, nodes=nodes, **more)

@@ -109,7 +109,7 @@ class Parts:
     def wrap_methods(self, owner: type, part: str, names: Iterable[str]) -> None:
         """Let methods that a class itself defines be work on a part, for good.
 
-        :param names: of its attributes; those that are no methods stay as they are.
+        :param names: of its attributes; those that are not methods stay as they are.
         """
         for name in names:
             found = vars(owner)[name]

@@ -2,9 +2,9 @@
 
 """``nova-processes``: a Nova as operators run it, with either driver.
 
-Each service is a process of its own, on MariaDB and RabbitMQ; Placement is asked over HTTP
+Each service is its own process, on MariaDB and RabbitMQ; Placement is asked over HTTP
 (``tests/nova_deployment``).  Nova's options that cost something have their defaults.  Ironic is
-the fake one, in a process of its own too: a period hardly asks it anything, and it lets a
+the fake one, in its own process too: a period hardly asks it anything, and it lets a
 deployment take no time.
 
 Each side has a deployment for itself, with one nova-compute (:mod:`benchmarks.nova_compute`).
@@ -108,7 +108,7 @@ def run(rounds: int, progress: Progress, *, nodes: int, period: int = MINUTE) ->
 
 
 def quick(progress: Progress, *, nodes: int = nova.FEW) -> Outcome:
-    """The same, with few nodes and one round, and short periods."""
+    """Measure few nodes in one round with short periods."""
     return run(1, progress, nodes=nodes, period=5)
 
 
@@ -140,7 +140,7 @@ class _Deployment(deployment.Deployment):
     def wait_until_nodes_are_free(self) -> None:
         """There is no nova-compute yet."""
 
-    def _run_compute(self, name: str) -> Program:
+    def _run_compute(self, name: str, package: pathlib.Path | None = None) -> Program:
         self._others.write_text(json.dumps({name: pids(text) for name, text in _PROGRAMS.items()}))
         self.figures.touch()
         files = [str(self.figures), str(self._others)]

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The sides of ``nova``: a whole Nova with one nova-compute, in a process of its own.
+"""The sides of ``nova``: a whole Nova with one nova-compute, in its own process.
 
 It is the one of ``tests/nova``: API, scheduler, conductor, compute and Placement of
 Nova's functional fixtures, on databases in memory.  The side starts nova-compute, has
-it do what its resource periodic does, and restarts it.  Where the time goes is told by
+it do what its resource periodic does, and restarts it.  Where the time goes is measured by
 :class:`~benchmarks.nova_parts.Parts`:
 
 ``driver``
@@ -16,8 +16,8 @@ it do what its resource periodic does, and restarts it.  Where the time goes is 
     in requests to Placement
 
 Options are Nova's defaults.  A service's heartbeat is kept out, as it would fall into some
-periods only.  The clock by which Nova reads a provider's associations again after five
-minutes goes on by a minute from period to period, however long they take here.
+periods only.  Nova reads a provider's associations again after five minutes; the clock for that
+goes on by a minute from period to period, however long they take here.
 """
 
 from __future__ import annotations

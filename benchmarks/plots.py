@@ -49,12 +49,15 @@ class Plot:
     """One picture.
 
     :param name: of its files.
+    :param title: what the plot says; ``{ratio}`` in it is how many times as much the peer
+        takes as our own side, at the least.
     :param along: the label of the x axis; empty: bars of the medians instead of a curve.
     :param x: ``log``; ``list``, for a few values at equal distances; or ``linear``.
     :param y: the same, without ``list``.
     :param peer: what the peer is called in the legend.
     :param ours: what our own side is called there.
     :param width: of a panel, in inches; the narrower, the larger is the text on a page.
+    :param horizontal: the bars lie, and each of our bars ends with its share of the peer's.
     """
 
     name: str
@@ -66,6 +69,7 @@ class Plot:
     peer: str = SIDES["peer"]
     ours: str = SIDES["ours"]
     width: float = 4.2
+    horizontal: bool = False
 
     def sides(self, records: Iterable[Mapping[str, Any]]) -> dict[str, str]:
         """The sides that were measured, and what they are called.
@@ -100,10 +104,12 @@ def draw(plot: Plot, content: Mapping[str, Any], directory: pathlib.Path) -> pat
     with matplotlib.rc_context(settings):
         columns = len(plot.panels)
         figure = Figure(figsize=(1.0 + plot.width * columns, 4.4), layout="constrained")
-        figure.suptitle(f"{plot.title}\n", fontsize=12)
+        title = plot.title.format(ratio=math.floor(_ratio(plot, content)))
+        figure.suptitle(f"{title}\n", fontsize=12)
         for number, panel in enumerate(plot.panels, 1):
             axes = figure.add_subplot(1, columns, number)
-            (_curves if plot.along else _bars)(axes, plot, panel, content)
+            kind = _curves if plot.along else _lying_bars if plot.horizontal else _bars
+            kind(axes, plot, panel, content)
         _legend(figure)
         directory.mkdir(parents=True, exist_ok=True)
         path = directory / f"{plot.name}.svg"
@@ -164,6 +170,41 @@ def _bars(axes: Any, plot: Plot, panel: Panel, content: Mapping[str, Any]) -> No
     axes.set_xticks(range(len(panel.figures)), list(panel.figures.values()))
     axes.grid(visible=False, axis="x")
     _y_axis(axes, plot, panel, content)
+
+
+def _lying_bars(axes: Any, plot: Plot, panel: Panel, content: Mapping[str, Any]) -> None:
+    """Draw bars from left to right, the first figure on top."""
+    # What all is compared with is the first.
+    sides = sorted(plot.sides([content]).items(), key=lambda side: side[0] != "peer")
+    width = _BARS / len(sides)
+    for number, (side, name) in enumerate(sides):
+        values = [content[side][figure] for figure in panel.figures]
+        shift = (number - (len(sides) - 1) / 2) * width
+        places = [at + shift for at in range(len(values))]
+        bars = axes.barh(places, values, width, color=_COLOURS[side], label=name)
+        texts = [
+            table.readable(value, content["units"][figure])
+            + ("" if side == "peer" else f", 1/{content['peer'][figure] / value:.0f}")
+            for figure, value in zip(panel.figures, values, strict=True)
+        ]
+        axes.bar_label(bars, texts, fontsize=9, padding=3)
+    axes.invert_yaxis()
+    axes.set_yticks(range(len(panel.figures)), list(panel.figures.values()))
+    axes.tick_params(axis="y", length=0)
+    axes.set_title(panel.title, fontsize=10)
+    # With room for the text at the longest bar's end.
+    axes.set_xlim(0, 1.2 * _extent(plot, panel, content)[1])
+    axes.set_xticks([])
+    axes.spines["bottom"].set_visible(False)
+    axes.grid(visible=False)
+
+
+def _ratio(plot: Plot, content: Mapping[str, Any]) -> float:
+    """How many times as much the peer takes as our own side, at the least."""
+    figures = [figure for panel in plot.panels for figure in panel.figures]
+    ours, peer = content.get("ours", {}), content.get("peer", {})
+    ratios = [peer[one] / ours[one] for one in figures if ours.get(one) and one in peer]
+    return min(ratios, default=0.0)
 
 
 def _y_axis(axes: Any, plot: Plot, panel: Panel, content: Mapping[str, Any]) -> None:

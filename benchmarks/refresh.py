@@ -2,7 +2,7 @@
 
 """``refresh``: what a compute service's refreshes cost in a whole resync period.
 
-10,000 nodes, of which one in a hundred changes each minute, and a refresh each
+10,000 nodes, one in a hundred of them changing each minute, and a refresh each
 minute by both sides, in turns.  A period has ten refreshes: ours lists all nodes
 once, sweeps once, and else reads what changed; the peer lists all each time.
 
@@ -91,12 +91,12 @@ def run(rounds: int, progress: Progress, *, nodes: int = NODES, page: int = PAGE
 
 
 def quick(progress: Progress) -> Outcome:
-    """The same, with few nodes and one period."""
+    """Measure few nodes in one period."""
     return run(1, progress, **FEW)
 
 
 class Stage:
-    """A fleet and both sides, each in a process of its own."""
+    """A fleet and both sides, each in its own process."""
 
     def __init__(self, fleet: Side, sides: Mapping[str, Side]) -> None:
         self._fleet = fleet

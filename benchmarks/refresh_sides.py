@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The sides of the benchmarks of refreshes; each runs in a process of its own.
+"""The sides of the benchmarks of refreshes; each runs in its own process.
 
 A refresh is what a compute service does at every turn of its resource periodic:
-it asks the driver for its nodes, and to look anew.  The compute service's records
+it asks the driver for its nodes, and to look again.  The compute service's records
 are stubs on both sides, which answer at once.
 """
 
@@ -62,7 +62,7 @@ class Refresher(abc.ABC):
         return figures
 
     def first(self, instances: Sequence[str]) -> dict[str, float]:
-        """The same, and ``memory``: bytes that the process grows by."""
+        """Refresh for the first time; ``memory`` is how many bytes the process grows by."""
         found: dict[str, float] = {}
         memory = measure.resident(lambda: found.update(self.refresh(instances, 0)))
         return found | {"memory": memory}
@@ -76,7 +76,6 @@ class Ours(Refresher):
     """ironic_virt's driver, with the default options, on a clock that the benchmark moves."""
 
     def connect(self, url: str) -> None:
-        """See :meth:`Refresher.connect`."""
         from ironic_virt import conf
         from ironic_virt.driver import IronicDriver
 
@@ -91,17 +90,14 @@ class Ours(Refresher):
             self.driver.init_host(HOST)
 
     def own(self, instances: Sequence[str]) -> None:
-        """See :meth:`Refresher.own`."""
         self.records.instances = frozenset(instances)
 
     def available_nodes(self) -> list[str]:
-        """See :meth:`Refresher.available_nodes`."""
         uuids = self.driver.get_available_nodes(refresh=True)
         self.records.nodes = dict.fromkeys(uuids, HOST)
         return uuids
 
     def known(self) -> list[list[Any]]:
-        """See :meth:`Refresher.known`."""
         nodes = self.driver._site.nodes.inventory.snapshot.nodes.values()
         return [
             [node.uuid, node.instance_uuid, node.provision_state, node.power_state]
@@ -119,19 +115,15 @@ class Records(virt.VirtAPI):
         self.instances: Collection[str] = ()
 
     def live_hosts(self) -> Collection[str]:
-        """See :class:`virt.VirtAPI`."""
         return (HOST,)
 
     def owned_instance_uuids(self) -> Collection[str]:
-        """See :class:`virt.VirtAPI`."""
         return self.instances
 
     def node_owners(self, uuids: Collection[str]) -> Mapping[str, str]:
-        """See :class:`virt.VirtAPI`."""
         return {uuid: self.nodes[uuid] for uuid in uuids if uuid in self.nodes}
 
     def abort_reason(self, instance: virt.InstanceLike) -> str | None:
-        """See :class:`virt.VirtAPI`."""
         return None
 
 
@@ -139,22 +131,18 @@ class InTree(Refresher):
     """Nova's in-tree driver."""
 
     def connect(self, url: str) -> None:
-        """See :meth:`Refresher.connect`."""
         from benchmarks import intree
 
         self.peer = intree.InTree(url)
 
     def own(self, instances: Sequence[str]) -> None:
-        """See :meth:`Refresher.own`."""
         self.peer.own(instances)
 
     def available_nodes(self) -> list[str]:
-        """See :meth:`Refresher.available_nodes`."""
         uuids: list[str] = self.peer.driver.get_available_nodes(refresh=True)
         return uuids
 
     def known(self) -> list[list[Any]]:
-        """See :meth:`Refresher.known`."""
         nodes = self.peer.driver.node_cache.values()
         return [
             [node.id, node.instance_id, node.provision_state, node.power_state] for node in nodes

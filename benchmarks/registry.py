@@ -26,14 +26,14 @@ class Benchmark:
     """A benchmark by name.
 
     :param module: what holds its ``run``.
-    :param required: the least that a ratio, peer divided by ours, must be.
-    :param limits: the most that a figure of ours may be.
-    :param rounds: how often each side is measured unless told otherwise.
-    :param takes: what else its ``run`` and ``quick`` can be told, by keyword, and what
-        ``run`` is told for a record.
-    :param arguments: what both are always told.
+    :param required: the lowest allowed ratio of the peer to our side.
+    :param limits: the most that one of our figures may be.
+    :param rounds: how often each side is measured by default.
+    :param takes: what else its ``run`` and ``quick`` can take, by keyword, and what
+        ``run`` takes for a record.
+    :param arguments: what both always take.
     :param recorded: whether its figures are in ``benchmarks/results`` and documented.
-    :param by_name: whether it is run only if it is named, as it needs an environment of its own.
+    :param by_name: whether it is run only if it is named, as it needs its own environment.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Benchmark:
         """Measure.
 
         :param rounds: how often each side is measured; its own number by default.
-        :param progress: is told what goes on.
+        :param progress: called with what goes on.
         :param more: of what it takes.
         """
         module = importlib.import_module(self.module)
@@ -78,17 +78,18 @@ def of_release(figure: str, benchmark: str) -> str:
 
 OVERVIEW = Plot(
     "overview",
-    "A nova-compute with 1,000 nodes: processor time",
+    "With 1,000 nodes, Nova's own driver takes at least {ratio} times the processor time",
     tuple(
         Panel(title, {of_release(figure, name): nova for name, nova in RELEASES.items()})
         for title, figure in (
-            ("Periodic task, each minute: 1 % changed", "steady_cpu"),
-            ("Restart", "restart_cpu"),
+            ("A period of nova-compute, in which 1 % have changed", "steady_cpu"),
+            ("A restart of nova-compute", "restart_cpu"),
         )
     ),
     y="linear",
     ours="ironic_virt, default",
-    width=3.6,
+    width=4.0,
+    horizontal=True,
 )
 """Of the records of :data:`RELEASES` together, for readers in a hurry."""
 
@@ -96,7 +97,7 @@ NODE_SELECTION = {"scheduler": "nova", "ironic": "nova-ironic"}
 """By who picks the node: which benchmark ``nova`` is."""
 
 _SETTLED = {"placement_requests": 40, "database_queries": 60, "restart_cpu": 10}
-"""What is required of the default mode in each release of Nova, beside the period's time."""
+"""Requirements of the default mode in each release of Nova, next to the period's time."""
 _IDLE = {"idle_cpu": 0.4, "idle_placement_requests": 2}
 
 
@@ -253,12 +254,11 @@ BENCHMARKS = {
         ),
         Benchmark(
             "scheduler",
-            "pick one of 100,000 free nodes: ours against Nova's filters and weighers",
+            "get one of 100,000 free nodes: a client of ours against Nova's filters and weighers",
             "benchmarks.scheduler",
-            required={"pick": 100},
+            required={"pick": 20},
             limits={
-                "pick": 0.001,
-                "wall": 0.001,
+                "pick": 0.03,
                 "claim_sqlite": 0.05,
                 "claim_mariadb": 0.05,
                 "claim_sqlite_cpu": 0.05,
@@ -267,8 +267,8 @@ BENCHMARKS = {
             plots=(
                 Plot(
                     "scheduler",
-                    "Picking a node for a request with exact sizes",
-                    (Panel("Processor time for one pick", {"pick": ""}),),
+                    "A node for a request with exact sizes",
+                    (Panel("Processor time for one request", {"pick": ""}),),
                     along="free nodes",
                     x="log",
                     peer="Nova's filters and weighers",
@@ -344,12 +344,11 @@ BENCHMARKS = {
             "nova",
             "start, refresh and restart a real nova-compute with 1,000 nodes, with either driver",
             "benchmarks.nova",
-            required={"steady_cpu": 20, "driver_wall": 5, "start_cpu": 0.9, **_SETTLED},
+            required={"steady_cpu": 20, "driver_cpu": 20, "start_cpu": 0.9, **_SETTLED},
             limits=_IDLE,
             rounds=3,
             takes={"nodes": 1000},
             plots=(_of_phases("nova", "Nova 34"),),
-            recorded=False,
         ),
         Benchmark(
             "nova-33",
@@ -361,7 +360,6 @@ BENCHMARKS = {
             takes={"nodes": 1000},
             arguments={"release": "2026.1", "benchmark": "nova-33"},
             plots=(_of_phases("nova-33", "Nova 33"),),
-            recorded=False,
             by_name=True,
         ),
         Benchmark(
@@ -374,7 +372,6 @@ BENCHMARKS = {
             takes={"nodes": 1000},
             arguments={"release": "2024.1", "benchmark": "nova-29"},
             plots=(_of_phases("nova-29", "Nova 29"),),
-            recorded=False,
             by_name=True,
         ),
         Benchmark(
@@ -445,28 +442,7 @@ BENCHMARKS = {
             rounds=3,
             takes={"nodes": 1000},
             arguments={"node_selection": "ironic", "benchmark": "nova-ironic"},
-            plots=(
-                Plot(
-                    "nova-ironic",
-                    "A nova-compute with 1,000 nodes in 4 pools",
-                    (
-                        Panel(
-                            "Time on the wall",
-                            {
-                                "start_wall": "first start",
-                                "steady_wall": "update_available_\nresource",
-                            },
-                        ),
-                        Panel(
-                            "Requests to Placement",
-                            {
-                                "start_placement_requests": "first start",
-                                "placement_requests": "update_available_\nresource",
-                            },
-                        ),
-                    ),
-                ),
-            ),
+            recorded=False,
         ),
     )
 }

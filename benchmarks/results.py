@@ -41,8 +41,7 @@ class Outcome:
     :param points: a curve of the same figures or others.
     :param tuned: all rounds of the peer with what its options can do for it; none if it was
         measured with its defaults only.
-    :param pools: all rounds of ours in pools, beside those in its default mode; none if there
-        is one mode only.
+    :param pools: all rounds of our side in pools, if it has rounds in its default mode, too.
     """
 
     benchmark: str
@@ -76,7 +75,7 @@ def shortfalls(
     required: Mapping[str, float],
     limits: Mapping[str, float] | None = None,
 ) -> list[str]:
-    """In words, each ratio that is less than required, and each figure of ours above its limit.
+    """In words, each ratio that is less than required, and each of our figures above its limit.
 
     :param summary: of an outcome, or what was recorded of one.
     """

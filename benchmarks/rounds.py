@@ -2,7 +2,7 @@
 
 """Rounds in which all sides take turns, and what is typical of them.
 
-Taking turns lets whatever else the machine does fall on all sides alike.
+Taking turns lets other work of the machine fall on all sides alike.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def take_turns(
     """Measure each side ``rounds`` times; who begins changes from round to round.
 
     :param sides: side name to what measures it once.
-    :param report: told the round's number from 1, the side and what was found.
+    :param report: called with the round's number from 1, the side and its figures.
     :returns: side name to its rounds in order.
     """
     found: dict[str, list[Figures]] = {name: [] for name in sides}

@@ -1,23 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""``scheduler``: pick one of 100,000 free nodes for a request that names exact sizes.
+"""``scheduler``: one of 100,000 free nodes for a request that names exact sizes.
 
-Both sides are long-lived schedulers that know the same 100,000 nodes of twelve
-kinds, each in a process of its own, and are asked for the kinds by turns:
+Both sides know the same 100,000 nodes of twelve kinds, each in its own process, and
+are asked for the kinds by turns:
 
-* ours is a ``FilterScheduler`` by the ``[scheduler]`` options with
-  ``use_baremetal_filters``, over a ``HostIndex``: resource class, exact sizes,
-  traits, capabilities, then both weighers, then the claim;
+* ours is a client of the reference service with ``use_baremetal_filters``, as the command that
+  creates a server: it reads what is free from the records in an SQLite file, runs filters
+  (resource class, exact sizes, traits, capabilities) and weighers over a sample of the class,
+  and writes claim and instance;
 * the peer is Nova's filter handler, its ``ComputeCapabilitiesFilter`` and its weight
   handler over its own ``HostState`` of each node, made before: the filter compares
   the exact sizes and the capability, and resource class and traits, which in Nova
-  are Placement's, are left out.
+  are Placement's, are left out, as are its databases and the claim.
 
-What is measured is the pick alone, from the request to the consumed host state.
-Before the rounds, both sides tell how many nodes would do for each kind.
+What is measured is a request, from the flavor to the node that nobody else gets: of the
+peer, to the consumed host state.  Before the rounds, both sides tell how many nodes would do
+for each kind.
 
-What a client costs that has to open the records first, and what happens when several
-race for the last nodes, is in :mod:`benchmarks.claims`; the peer has no such thing.
+What a client costs that has just started, and what happens when several race for the last
+nodes, is in :mod:`benchmarks.claims`; the peer has no such thing.
 """
 
 from __future__ import annotations
@@ -35,14 +37,14 @@ from tests import databases
 
 SIZES = (1000, 10_000, 100_000)
 RACING = 1000
-PICKS = {"ours": 600, "peer": 3}
+PICKS = {"ours": 48, "peer": 3}
 SIDES = {
     "ours": "benchmarks.scheduler_sides:Ours",
     "peer": "benchmarks.scheduler_sides:NovaFilters",
 }
 UNITS = {
-    "pick": "seconds of processor time for one pick, the median of a round",
-    "wall": "seconds on the wall for one pick, the median of a round",
+    "pick": "seconds of processor time for one request, the median of a round",
+    "wall": "seconds on the wall for one request, the median of a round",
 }
 
 
@@ -80,7 +82,7 @@ def run(
 
 
 def quick(progress: Progress) -> Outcome:
-    """The same with few nodes, once."""
+    """Measure few nodes, once."""
     return run(1, progress, sizes=(60,), racing=8, clients=2)
 
 

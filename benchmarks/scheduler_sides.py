@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The two sides of ``scheduler``; each runs in a process of its own."""
+"""The two sides of ``scheduler``; each runs in its own process."""
 
 from __future__ import annotations
 
 import abc
+import contextlib
 import dataclasses
 import itertools
 import statistics
@@ -19,7 +20,7 @@ KINDS = 12
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Node:
-    """A free node's record, as :class:`ironic_virt.scheduler.candidates.ComputeNodeLike`."""
+    """A free node's record, which both sides have."""
 
     uuid: str
     host: str
@@ -77,7 +78,7 @@ class Picker(abc.ABC):
 
     @abc.abstractmethod
     def pick(self, kind: int) -> Any:
-        """Pick a node of a kind, and consume it."""
+        """Pick a node of a kind, so that no other request gets it."""
 
     @abc.abstractmethod
     def give_back(self, picked: Any) -> None:
@@ -100,67 +101,53 @@ class Picker(abc.ABC):
 
 
 class Ours(Picker):
-    """ironic_virt's scheduler over its index."""
+    """A client of ironic_virt's reference service, with the records in an SQLite file."""
 
     def learn(self, nodes: int) -> None:
-        """See :meth:`Picker.learn`."""
-        from oslo_config import cfg
+        from benchmarks import claims
+        from ironic_virt.compute import api, db
+        from ironic_virt.conf import database
+        from tests import databases
 
-        from ironic_virt import conf
-        from ironic_virt.request.spec import RequestSpec
-        from ironic_virt.scheduler.filter_scheduler import FilterScheduler
-        from ironic_virt.scheduler.host_index import HostIndex
-        from ironic_virt.virt import Flavor
+        self._stack = contextlib.ExitStack()
+        server = self._stack.enter_context(databases.server(databases.SQLITE))
+        self._conf = database.load([self._stack.enter_context(claims.filled(server, nodes))])
+        self._db = db.Database(self._conf)
+        self._stack.enter_context(contextlib.closing(self._db.open()))
+        self._client = api.Requests(self._conf, self._db)
+        self._wanted = claims.wanted
+        self._nodes = {node.uuid: node for node in fleet(nodes)}
 
-        options = cfg.ConfigOpts()
-        conf.register_opts(options)
-        options([], default_config_files=[], default_config_dirs=[])
-        options.set_override("use_baremetal_filters", True, "scheduler")
-        self.scheduler = FilterScheduler.from_conf(options)
-        self.index = HostIndex(fleet(nodes))
-        self.specs = []
-        for kind in range(KINDS):
-            vcpus, memory_mb, local_gb = sizes(kind)
-            flavor = Flavor(
-                f"kind-{kind}",
-                vcpus=vcpus,
-                memory_mb=memory_mb,
-                root_gb=local_gb,
-                extra_specs={
-                    f"resources:CUSTOM_BAREMETAL_KIND_{kind}": "1",
-                    "trait:CUSTOM_NVME": "required",
-                    "capabilities:boot_mode": "uefi",
-                },
-            )
-            self.specs.append(RequestSpec.from_flavor(flavor, instance_uuid=str(uuid.uuid4())))
+    def close(self) -> None:
+        """Take the records away."""
+        self._stack.close()
 
     def passing(self, kind: int) -> int:
-        """See :meth:`Picker.passing`."""
-        from ironic_virt.exceptions import NoValidHost
+        from ironic_virt.request.spec import RequestSpec
+        from ironic_virt.scheduler.filter_scheduler import FilterScheduler
 
-        found = 0
-        try:
-            for _ in self.scheduler.ranked(self.specs[kind], self.index):
-                found += 1
-        except NoValidHost:
-            return found
-        raise AssertionError("the ranking did not end")
+        manager = FilterScheduler.from_conf(self._conf).host_manager
+        spec = RequestSpec.from_flavor(self._wanted(kind).flavor)
+        offer = self._db.candidates.offer(classes=spec.resource_classes)
+        return len(manager.get_filtered_hosts(manager.host_states(offer.records), spec))
 
     def pick(self, kind: int) -> Any:
-        """See :meth:`Picker.pick`."""
-        spec = self.specs[kind]
-        return self.scheduler.select(spec, self.index)[0].nodename, spec.instance_uuid
+        (request,) = self._client.create(self._wanted(kind))
+        return request.instance
 
     def give_back(self, picked: Any) -> None:
-        """See :meth:`Picker.give_back`."""
-        self.index.release(*picked)
+        from benchmarks import claims
+        from ironic_virt.compute.states import TaskState
+
+        self._db.instances.request(picked.uuid, TaskState.DELETING)
+        self._db.instances.deleted(picked.uuid)
+        self._db.compute_nodes.save(picked.host, [claims.report(self._nodes[picked.node])])
 
 
 class NovaFilters(Picker):
     """Nova's filters and weighers over its host states."""
 
     def learn(self, nodes: int) -> None:
-        """See :meth:`Picker.learn`."""
         from nova import conf, objects
         from nova.scheduler import filters, weights
         from nova.scheduler.filters import compute_capabilities_filter
@@ -248,11 +235,9 @@ class NovaFilters(Picker):
         return passing
 
     def passing(self, kind: int) -> int:
-        """See :meth:`Picker.passing`."""
         return len(self._passing(kind))
 
     def pick(self, kind: int) -> Any:
-        """See :meth:`Picker.pick`."""
         spec = self.specs[kind]
         weighed = self.weight_handler.get_weighed_objects(self.weighers, self._passing(kind), spec)
         host = weighed[0].obj
@@ -260,7 +245,6 @@ class NovaFilters(Picker):
         return host, kind
 
     def give_back(self, picked: Any) -> None:
-        """See :meth:`Picker.give_back`."""
         host, kind = picked
         _, memory_mb, local_gb = sizes(kind)
         host.vcpus_used, host.free_ram_mb, host.free_disk_mb = 0, memory_mb, local_gb * 1024

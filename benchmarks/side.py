@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""One side of a benchmark in a process of its own.
+"""One side of a benchmark in its own process.
 
 Neither side's imports, garbage or threads are then in the other's figures.  The
-process makes an object of the class that it is told, calls the methods that it
+process makes an object of the class that it is given, calls the methods that it
 is asked for, and answers with what they return: a line of JSON each way.
 
 The server that both sides talk to is best run so as well.
@@ -89,7 +89,7 @@ class Side:
 
 def main(target: str, arguments: str) -> None:
     """Serve one side, until standard input ends."""
-    # Whatever prints must not be taken for an answer.
+    # Other output must not be taken for an answer.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     module, _, name = target.partition(":")

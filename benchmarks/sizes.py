@@ -2,8 +2,8 @@
 
 """``sizes``: what a refresh and the nodes in memory cost, by the number of nodes.
 
-Each round makes a fleet and both sides anew.  Of ours, the first refresh shows the
-memory that the nodes take, the next full list what one costs, and then come
+Each round makes a fleet and both sides again.  On our side, the first refresh shows
+the memory that the nodes take, the next full list what one costs, and then come
 refreshes between full lists, with one changed node in a hundred.  Each refresh of
 the peer is a full list, so one stands for both: the second, or with 10,000 nodes and
 more, which take it long, the first.  With 100,000 it is measured in one round only.
@@ -61,7 +61,7 @@ def run(
 
 
 def quick(progress: Progress) -> Outcome:
-    """The same, with a small fleet only."""
+    """Measure a small fleet."""
     return run(1, progress, sizes=(refresh.FEW["nodes"],), page=refresh.FEW["page"])
 
 

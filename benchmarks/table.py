@@ -53,7 +53,7 @@ _NONE = "-"
 def rows(
     content: Mapping[str, Any], required: Mapping[str, float], limits: Mapping[str, float]
 ) -> list[Row]:
-    """A row for each figure of ours, those first that something is required of.
+    """Return a row for each of our figures, those with a requirement first.
 
     :param content: a :func:`benchmarks.results.record`.
     """
@@ -125,7 +125,7 @@ def text(lines: Iterable[Row]) -> str:
 
 
 def as_csv(lines: Sequence[Row]) -> str:
-    """The same for one benchmark, without its name and the verdict."""
+    """Return the rows of one benchmark as CSV, without its name and the verdict."""
     columns = [name for name in _columns(lines) if name not in ("benchmark", "verdict")]
     written = io.StringIO()
     writer = csv.writer(written, lineterminator="\n")

@@ -4,7 +4,7 @@
 
 One fake Ironic over HTTP has, for each side and number of deployments, a shard with
 so many nodes that are being deployed, and a compute service of that shard in a
-process of its own:
+its own process:
 
 * ours is the driver's ``spawn``, called for deployments that are under way;
 * the peer is Nova's ``_wait_for_active`` under the looping call of its ``spawn``.
@@ -12,7 +12,7 @@ process of its own:
 Both look at the interval that is their default, 2 s for either.  When all are
 waiting, time begins to run for the nodes, as long for the n-th node of one side as
 for that of the other; only what is asked from then on counts.  Time is real.  Ours
-doesn't protect what it has deployed, which is no part of a wait.
+doesn't protect what it has deployed, which is not part of a wait.
 
 Several numbers of deployments, and always both sides, wait at the same time, so what
 disturbs one disturbs the other.  The largest number waits by itself, in the first
@@ -103,7 +103,7 @@ def whose(path: str, query: str, owners: Mapping[str, str]) -> str | None:
 
 
 def figures(requests: int, delays: Sequence[float]) -> Figures:
-    """What is told of one side's waits, by the names of :data:`UNITS`."""
+    """Return the figures of one side's waits, by the names of :data:`UNITS`."""
     return {
         "requests": float(requests),
         "delay": statistics.median(delays),
@@ -155,7 +155,7 @@ def run(rounds: int, progress: Progress) -> Outcome:
 
 
 def quick(progress: Progress) -> Outcome:
-    """The same, with few and short deployments."""
+    """Measure few and short deployments."""
     seconds = (2.0, 3.0)
     return _outcome(_measure((3,), 1, seconds, 0.5, progress), 3, seconds)
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The sides of ``waiting``; each runs in a process of its own.
+"""The sides of ``waiting``; each runs in its own process.
 
 A side is a compute service that has asked for deployments and waits until they are
 done, a thread each.  The service's records are stubs on both sides, which answer at
@@ -110,7 +110,6 @@ class Ours(Waiting):
     """ironic_virt's driver, which takes up deployments that it finds under way."""
 
     def connect(self, url: str, shard: str) -> None:
-        """See :meth:`Waiting.connect`."""
         from ironic_virt import conf
         from ironic_virt.driver.loading import load_compute_driver
 
@@ -119,14 +118,13 @@ class Ours(Waiting):
             path.write_text(
                 f"[DEFAULT]\nhost = {HOST}\n"
                 f"[ironic]\nauth_type = none\nendpoint_override = {url}\nshard_key = {shard}\n"
-                # The peer has nothing like it, and it is no part of a wait.
+                # The peer has nothing like it, and it is not part of a wait.
                 "protect_instances = false\n"
             )
             self.driver = load_compute_driver(conf.load([str(path)]), _Service(self))
             self.driver.init_host(HOST)
 
     def wait(self, instance: str, node: str) -> None:
-        """See :meth:`Waiting.wait`."""
         flavor = virt.Flavor("baremetal", vcpus=8, memory_mb=16384, root_gb=100)
         self.driver.spawn(
             virt.DeployRequest(
@@ -140,7 +138,6 @@ class InTree(Waiting):
     """Nova's in-tree driver, from where its ``spawn`` begins to wait."""
 
     def connect(self, url: str, shard: str) -> None:
-        """See :meth:`Waiting.connect`."""
         from benchmarks import intree
 
         self.service = intree.InTree(url, {"shard": shard})
@@ -151,7 +148,6 @@ class InTree(Waiting):
         self.service.objects.Instance.refresh = refresh
 
     def wait(self, instance: str, node: str) -> None:
-        """See :meth:`Waiting.wait`."""
         from nova import conf
         from oslo_service import loopingcall
 
