@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Every target makes what it needs from python >= 3.11 with venv, make and git.
-# Environments live in .envs/ and are made anew when what they install changes.
+# Environments live in .envs/ and are made again when what they install changes.
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
 
 ENVS := .envs
-# An environment is named after what it is for and stamped with a digest of the
-# files that say what it holds: a checkout that only touches them keeps it.
+# An environment is named after its purpose.  Its stamp has a digest of the files that say what it
+# holds, so a checkout that only touches these files keeps it.
 DIGEST := $(shell cat setup.py setup.cfg pyproject.toml | cksum | cut -d' ' -f1)
 DEV := $(ENVS)/dev
 DEMO := $(ENVS)/demo
@@ -20,25 +20,35 @@ DEPLOYMENT := $(ENVS)/nova-deployment
 UV := $(ENVS)/uv
 IN_DEV := PATH="$(CURDIR)/$(DEV)/bin:$$PATH"
 
-# Processes for pytest-xdist, and what else to hand to pytest.
+# Processes for pytest-xdist, and further arguments of pytest.
 JOBS ?= auto
 PYTEST_ARGS ?=
-# What else to hand to the benchmarks: names, --rounds, --results, --quick.
+# Further arguments of the benchmarks: names, --rounds, --results, --quick.
 BENCH_ARGS ?=
-# Malformed answers of each kind that make fuzz tries.
+# How many malformed answers of each kind make fuzz tries.
 EXAMPLES ?= 4000
-# Names of layouts to try, all if empty.
+# The steps of make metal, all if empty.
+STEPS ?=
+# The layouts that make layouts tries, all if empty.
 LAYOUTS ?=
-# The releases of OpenStack to try, all if empty, and what else to hand to that.
+# The releases of OpenStack that make releases tries, all if empty, and further arguments.
 RELEASE ?=
 RELEASES_ARGS ?=
-# How many seeds are simulated, or the one whose history is shown, and what else to hand to that.
+# How many seeds make simulate runs, or the one whose history it shows, and further arguments.
 SEEDS ?= 1000
 SEED ?=
 SIMULATE_ARGS ?=
-# What else to hand to chaos, whose first seed is SEED, too.
+# How many nodes make any-state has, and further arguments.
+TRIPLES ?= 10000
+ANY_STATE_ARGS ?=
+# Further arguments of make verbs: --states, --verbs, --table.
+VERBS_ARGS ?=
+# How many orders of upgrades make mixed-versions tries, and the commit of the former version.
+ORDERS ?= 200
+FORMER ?= HEAD^
+# Further arguments of make chaos; its first seed is SEED, too.
 CHAOS_ARGS ?=
-# The rooms that are mutated, all if empty, and what else to hand to that.
+# The rooms that make mutants mutates, all if empty, and further arguments.
 MUTANTS ?=
 MUTANTS_ARGS ?=
 # The Ironic that the demo and tempest talk to: fake or real.
@@ -52,8 +62,8 @@ help: ## Show this list
 	@printf '\nVariables: PYTHON (an interpreter), JOBS (test processes), PYTEST_ARGS,\n  BENCH_ARGS, EXAMPLES (of fuzz), IRONIC (of demo, tempest), RELEASE.\n'
 
 # $(call copy_of_checkout,DIRECTORY): what git knows of it, as it is here, and git's own part.
-# What a build leaves beside its sources hides the installed metadata, for as long as it is
-# there, from tests that run in the checkout meanwhile.
+# A build leaves metadata next to its sources, which would hide the installed metadata from tests
+# that run in the checkout at the same time.
 define copy_of_checkout
 	@rm -rf $(1)
 	@mkdir -p $(1)
@@ -115,8 +125,22 @@ databases: $(DEV)/.made-$(DIGEST) ## Run the tests of records and leases on Mari
 		$(DEV)/bin/python -m pytest -n 2 tests/functional/compute tests/backends $(PYTEST_ARGS)
 
 .PHONY: nova
-nova: $(NOVA)/.made-$(DIGEST) ## Run the driver in the real Nova, beside Nova's own; prints what both take
+nova: $(NOVA)/.made-$(DIGEST) ## Run the driver in the real Nova, and compare it with Nova's own
 	$(NOVA)/bin/python -m pytest -n 2 --dist loadfile tests/nova $(PYTEST_ARGS)
+
+.PHONY: any-state
+any-state: $(NOVA)/.made-$(DIGEST) ## Take TRIPLES=10000 nodes in any states of Ironic, Nova, Placement to sound ones
+	$(NOVA)/bin/python -W ignore -m tests.any_state --triples $(TRIPLES) \
+		$(if $(SEED),--seed $(SEED)) $(ANY_STATE_ARGS)
+
+.PHONY: verbs
+verbs: $(NOVA)/.made-$(DIGEST) ## Ask each verb of Nova's API of servers in each state, and write the table
+	$(NOVA)/bin/python -W ignore -m benchmarks.verbs $(VERBS_ARGS)
+
+.PHONY: mixed-versions
+mixed-versions: $(DEV)/.made-$(DIGEST) ## Upgrade and roll back services in ORDERS=200 orders, from FORMER=HEAD^
+	$(DEV)/bin/python -m tools.mixed_versions $(FORMER) --orders $(ORDERS) \
+		$(if $(SEED),--seed $(SEED))
 
 .PHONY: nova-deployment
 nova-deployment: $(DEPLOYMENT)/.made-$(DIGEST) ## Run the built wheel in a Nova of several processes
@@ -144,9 +168,9 @@ floors: $(UV)/.made-$(DIGEST) ## Run the tests with the oldest dependencies that
 	$(ENVS)/floors/bin/python -m pytest -n $(JOBS) --dist worksteal tests/unit tests/functional \
 		$(PYTEST_ARGS)
 
-# The interpreters that make pythons looks for.
+# The versions of Python that make pythons looks for.
 PYTHONS := 3.11 3.12 3.13 3.14
-# A shim of pyenv's runs only what is chosen there, and all that it has are wanted.
+# All Pythons that pyenv has: its shims run only the chosen ones.
 WITH_PYENV = PATH="$$(printf '%s:' "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/*/bin)$$PATH"
 
 .PHONY: pythons
@@ -163,10 +187,10 @@ pythons: $(UV)/.made-$(DIGEST) ## Run the unit tests with each Python that is th
 nightly: export IRONIC_VIRT_TEST_DEPTH := nightly
 nightly: ## Run every lane whole, with long histories and all databases: hours
 	$(MAKE) --keep-going lint docs pictures-check test fuzz simulate simulate-long chaos chaos-disk \
-		databases conformance tempest integration nova nova-deployment dist-check floors pythons \
-		releases
+		databases conformance tempest integration nova any-state mixed-versions \
+		nova-deployment dist-check floors pythons releases
 
-# What people read; tests misspell things on purpose.
+# Files to spell-check. tests/ contains deliberate misspellings.
 SPELLED := *.rst *.md doc/source etc releasenotes/notes ironic_virt
 
 .PHONY: lint
@@ -176,14 +200,19 @@ lint: $(DEV)/.made-$(DIGEST) ## Check style, types and which room imports which
 	$(DEV)/bin/mypy
 	$(DEV)/bin/codespell $(SPELLED)
 	$(DEV)/bin/lint-imports --no-logo
-	$(DEV)/bin/python tools/house.py --allow-rooms
+	$(DEV)/bin/python tools/house.py
+	$(DEV)/bin/python tools/words.py
+
+.PHONY: words
+words: $(DEV)/.made-$(DIGEST) ## Count the words that make a reader stop, and fail over their maximum
+	$(DEV)/bin/python tools/words.py
 
 .PHONY: house
 house: $(DEV)/.made-$(DIGEST) ## Show how large the rooms are, and fail over their budgets
 	$(DEV)/bin/python tools/house.py
 
 .PHONY: format
-format: $(DEV)/.made-$(DIGEST) ## Let ruff mend what it can
+format: $(DEV)/.made-$(DIGEST) ## Let ruff fix what it can
 	$(DEV)/bin/ruff check --fix .
 	$(DEV)/bin/ruff format .
 
@@ -208,7 +237,7 @@ sample: $(DEV)/.made-$(DIGEST) ## Write the sample configuration file from the o
 bench: $(NOVA)/.made-$(DIGEST) $(UV)/.made-$(DIGEST) ## Measure against Nova's in-tree driver
 	$(NOVA)/bin/python -m benchmarks --table $(BENCH_ARGS)
 
-# An environment with what a package is made and listed by, and little else.
+# An environment with the tools that build and list the package, and little else.
 DIST := $(ENVS)/dist
 
 $(DIST)/.made-$(DIGEST):
@@ -230,6 +259,10 @@ dist: $(DIST)/.made-$(DIGEST) ## Build sdist, wheel and bill of materials into d
 deb: dist ## Build a package for Debian into dist/, for a host whose Nova is Debian's
 	$(DIST)/bin/python tools/deb.py dist/*.whl dist
 
+.PHONY: metal
+metal: $(DEV)/.made-$(DIGEST) ## Deploy a QEMU machine with the real Ironic and agent; STEPS="enroll create"; root
+	$(DEV)/bin/python -m tests.metal $(STEPS)
+
 .PHONY: layouts
 layouts: $(DEV)/.made-$(DIGEST) deb ## Boot a server with Nova and the driver installed in five ways; root
 	$(DEV)/bin/python -m tests.layouts --wheel dist/*.whl --deb dist/*.deb $(LAYOUTS)
@@ -242,13 +275,13 @@ dist-check: dist ## Check the package's page, run the wheel in an empty environm
 	cd $(ENVS)/wheel && bin/ironic-virt --version && bin/ironic-virt --help >/dev/null
 	rm -rf $(ENVS)/wheel
 
-# Into an empty environment, by the other one's pip: what is listed there came with the wheel.
-# From a directory, since of a file its path would be listed, too.
+# Installs into the empty environment by pip of the environment dist, so that everything listed
+# there came with the wheel.  It takes the wheel from a directory: of a file the path is listed.
 PIP_FOR_WHEEL = $(DIST)/bin/python -m pip --python $(ENVS)/wheel/bin/python install \
 	-qq --disable-pip-version-check
 
 .PHONY: clean
-clean: ## Remove environments, caches and whatever was built
+clean: ## Remove environments, caches and everything that was built
 	rm -rf $(ENVS) build dist doc/build *.egg-info .eggs .coverage cover htmlcov
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .tox
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -261,10 +294,10 @@ PYTHON := $(shell for python in python3.13 python3.12 python3.11 python3 python;
 		>/dev/null 2>&1; then command -v "$$python"; break; fi; done)
 endif
 
-# $(call environment,EXTRAS): the recipe of a stamp: the directory beside it
+# $(call environment,EXTRAS): the recipe of a stamp: the directory next to it
 # becomes an environment in which this checkout is installed editable, so that
-# entry points exist and an edited module needs no new installation.  What a
-# build leaves here would hide the installed metadata from tests: it goes.
+# entry points exist and an edited module needs no new installation.  The build
+# leaves metadata here that would hide the installed one from tests: it is removed.
 define environment
 	@if [ -z "$(PYTHON)" ]; then \
 		echo "make: found no python >= 3.11 that can make virtual environments." >&2; \
@@ -296,12 +329,12 @@ $(DEMO)/.made-$(DIGEST):
 $(UV)/.made-$(DIGEST):
 	$(call environment,releases)
 
-# Of the tests with Nova and of the benchmarks.
+# The environment of the tests with Nova and of the benchmarks.
 $(NOVA)/.made-$(DIGEST):
 	$(call environment,bench)
 
-# Nova's programs, and what they need from the environment above; into this one goes our
-# wheel, as into an operator's.
+# Nova's programs; their dependencies come from the environment above.  Our wheel is installed
+# here, as in an operator's environment.
 PIP_FOR_DEPLOYMENT = $(NOVA)/bin/python -m pip --python $(DEPLOYMENT)/bin/python install \
 	-qq --disable-pip-version-check --no-deps
 

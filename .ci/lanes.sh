@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Running lanes one after the other, none of which can keep the others from running, and
-# several such rows of lanes at once.
+# Runs lanes one after the other, and several such rows at the same time.  A lane that fails or
+# hangs does not keep the others from running.
 #
-# To be sourced by bash, with LOGS set to a directory.  LANE_LIMIT and TOTAL_LIMIT are the
-# seconds that one lane may take and all of them together, LANE_GRACE those that what a lane
-# has left behind gets to end by itself.
+# Source this from bash, with LOGS set to a directory.  LANE_LIMIT and TOTAL_LIMIT are the
+# seconds that one lane and all lanes together may take; processes that a lane left behind get
+# LANE_GRACE seconds to end by themselves.
 
 LANE_LIMIT=${LANE_LIMIT:-2400}
 TOTAL_LIMIT=${TOTAL_LIMIT:-4800}
@@ -13,17 +13,17 @@ LANE_GRACE=${LANE_GRACE:-20}
 LANES_BEGAN=$SECONDS
 SUMMARY=()
 FAILED=0
-# The rows of lanes beside: what they write begins with this, by process id.
-BESIDE=()
+# The rows in the background, by process id: the beginning of the names of their files.
+BACKGROUND=()
 
 heading() {
     printf '\n===== %s =====\n' "$1"
 }
 
-# limited SECONDS COMMAND...: run it in a process group of its own, and no longer than that.
+# limited SECONDS COMMAND...: run it in its own process group, and end it after that time.
 #
-# Of SIGABRT, Python under pytest shows what all threads are at, and dies.  What takes no
-# notice is killed soon after.
+# On SIGABRT, Python under pytest prints the stack of each thread, and dies.  A process that
+# ignores it is killed soon after.
 limited() {
     timeout --signal=ABRT --kill-after=10 "$@"
 }
@@ -39,7 +39,7 @@ left_behind() {
 
 # end_all MARK: wait for what a lane has left behind, and kill what doesn't end.
 #
-# Tests start servers in sessions of their own, which a signal to the lane doesn't reach.
+# Tests start servers in their own sessions, which a signal to the lane doesn't reach.
 end_all() {
     local pid pids patience=$LANE_GRACE
     while pids=$(left_behind "$1") && [[ -n $pids ]] && ((patience-- > 0)); do
@@ -53,7 +53,7 @@ end_all() {
 
 # show FILE SECONDS: print what is written to it, from now on until show_the_end.
 #
-# A pipe would stay open, and keep us waiting, as long as a process left behind has it.
+# A pipe would stay open, and keep us waiting, as long as a process left behind holds it.
 show() {
     : >"$1"
     sleep $(($2 + 60)) &
@@ -70,7 +70,7 @@ show_the_end() {
 
 # timed FILE COMMAND...: run it, and write the seconds of processor time that it took to a file.
 #
-# Servers in sessions of their own, which nobody waits for, are not counted.
+# Servers in their own sessions are not counted: nobody waits for them.
 timed() {
     local file=$1 status=0 TIMEFORMAT='%U %S'
     shift
@@ -111,10 +111,10 @@ lane() {
     printf -- '----- %s: %s after %d s\n' "$name" "$verdict" $((SECONDS - began))
 }
 
-# beside COMMAND: run the lanes that it runs from now on, while others run here.
+# in_background COMMAND: run the lanes that COMMAND runs in the background.
 #
-# What they print comes when they are all done; as it comes it is in LOGS.
-beside() {
+# rejoin prints their output once all are done; until then it is in LOGS.
+in_background() {
     local row="$LOGS/$1"
     rm -f "$row.summary"
     (
@@ -123,24 +123,24 @@ beside() {
         printf '%s\n' "${SUMMARY[@]}" >"$row.summary"
         exit "$FAILED"
     ) >"$row.row" 2>&1 &
-    BESIDE[$!]=$row
+    BACKGROUND[$!]=$row
 }
 
-# rejoin: wait for the lanes beside, show what they have printed, and take over their verdicts.
+# rejoin: wait for the lanes in the background, print their output, and add their verdicts.
 rejoin() {
     local pid row
-    for pid in "${!BESIDE[@]}"; do
-        row=${BESIDE[pid]}
+    for pid in "${!BACKGROUND[@]}"; do
+        row=${BACKGROUND[pid]}
         wait "$pid" || FAILED=1
         cat "$row.row"
         if [[ -e $row.summary ]]; then
             mapfile -t -O "${#SUMMARY[@]}" SUMMARY <"$row.summary"
         else
             FAILED=1
-            SUMMARY+=("${row##*/}: the lanes beside broke off; see $row.row")
+            SUMMARY+=("${row##*/}: the lanes in the background broke off; see $row.row")
         fi
     done
-    BESIDE=()
+    BACKGROUND=()
 }
 
 # summary: one line for each lane; fails if one of them has.

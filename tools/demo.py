@@ -16,7 +16,8 @@ from collections.abc import Iterator
 
 from ironic_virt.cmd import demo, shell
 from ironic_virt.cmd.demo.commands import DemoFailed
-from ironic_virt.cmd.demo.servers import RESOURCE_CLASS, Server
+from ironic_virt.cmd.demo.journey import RESOURCE_CLASS
+from ironic_virt.cmd.demo.run import Server
 from ironic_virt.cmd.progress import Display
 from tools import real_ironic
 

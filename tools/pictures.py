@@ -6,8 +6,8 @@
 
 The commands run on a fake Ironic, as a user would run them.  Uuids are replaced by the order in
 which they appear, and so are ports and names of temporary directories: two runs differ in times,
-and in which nodes the scheduler has picked.  One picture is a film: for those who want motion, CSS
-shows what was on the screen when, and stays at the last of it, which others see at once.
+and in which nodes the scheduler has picked.  One picture is a film: it shows its last frame until
+a reader clicks on it or moves to it by keyboard; then CSS shows what was on the screen when.
 
 With ``--check`` nothing is written, and the exit status is 1 if a command shows other lines now,
 uuids and numbers aside.
@@ -71,8 +71,8 @@ _REPLACED = (
 _NOT_ALWAYS = re.compile(r"^Ironic cleans the nodes$|: available ")
 _SECONDS = 300.0
 # Of a film: a screen that is still for so long is a frame, how far they are apart at least, how
-# long the last one stays, and how often it is shown.
-_STILL, _APART, _STAYS, _TIMES = 0.02, 0.5, 5.0, 3
+# long the last one stays.
+_STILL, _APART, _STAYS = 0.02, 0.5, 5.0
 
 Span = tuple[str, str]
 """Text, and the CSS classes that it has."""
@@ -104,7 +104,7 @@ class Terminal:
         ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
         process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs)
         os.close(theirs)
-        with contextlib.suppress(OSError):  # which is how the end of a terminal is told
+        with contextlib.suppress(OSError):  # raised at the end of a terminal
             while drawn := os.read(ours, 65536):
                 self._stream.feed(drawn)
                 if not select.select([ours], [], [], _STILL)[0]:
@@ -131,7 +131,7 @@ class Terminal:
 
 
 def replaced(lines: list[list[Span]], known: dict[str, str] | None = None) -> list[list[Span]]:
-    """The same with what differs between two runs replaced, but for times.
+    """Return the lines with everything replaced that differs between two runs, except times.
 
     :param known: the uuids of other lines, and by what they were replaced.
     """
@@ -155,7 +155,7 @@ def svg(name: str, title: str, lines: list[list[Span]]) -> str:
 
 
 def film(name: str, title: str, frames: Sequence[Frame]) -> str:
-    """A picture that moves, and stays at the last frame."""
+    """A picture of the last frame, which moves once it has the focus."""
     last = len(frames) - 1
     shown: dict[tuple[int, int], list[str]] = {}
     began: dict[str, int] = {}
@@ -178,24 +178,27 @@ def film(name: str, title: str, frames: Sequence[Frame]) -> str:
         rules.append(f"@keyframes {name}-{first}-{end} {{{rule}}}")
         kind = ' class="passing"' if end < last else ""
         parts += [f'  <g{kind} style="animation-name: {name}-{first}-{end}">', *texts, "  </g>"]
+    rows = max(len(lines) for _, lines in frames)
     style = [
         "  <style>",
-        f"#{name} .passing {{visibility: hidden}}",
+        f"#{name} .passing, #{name} .play {{visibility: hidden}}",
         "@media (prefers-reduced-motion: no-preference) {",
-        f"#{name} g {{animation: {seconds:.1f}s step-end {_TIMES}}}",
+        f"#{name}:not(:focus) .play {{cursor: pointer; visibility: visible}}",
+        f"#{name}:focus g {{animation: {seconds:.1f}s step-end}}",
         *rules,
         "}",
         "  </style>",
+        f'  <text class="play" x="688" y="{17 * rows + 5}" text-anchor="end">\u25b6 play</text>',
     ]
-    rows = max(len(lines) for _, lines in frames)
-    return "\n".join([*_head(name, title, rows), *style, *parts, "</svg>", ""])
+    head = _head(name, title, rows, more=' tabindex="0"')
+    return "\n".join([*head, *style, *parts, "</svg>", ""])
 
 
-def _head(name: str, title: str, rows: int) -> list[str]:
+def _head(name: str, title: str, rows: int, more: str = "") -> list[str]:
     return [
         "<!-- SPDX-License-Identifier: Apache-2.0; written by make pictures -->",
         f'<svg id="{name}" class="terminal-picture" xmlns="http://www.w3.org/2000/svg"'
-        f' viewBox="0 0 700 {17 * rows + 20}" role="img" aria-labelledby="{name}-title">',
+        f' viewBox="0 0 700 {17 * rows + 20}"{more} role="img" aria-labelledby="{name}-title">',
         f'  <title id="{name}-title">{html.escape(title)}</title>',
     ]
 

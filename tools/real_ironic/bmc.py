@@ -4,7 +4,7 @@
 
 Ironic's console interface ``ipmitool-socat`` runs ``socat``, the real one, which runs this.
 It takes every command.  A serial line says who it is and then echoes, to one at a time for
-each address of a BMC, until it is told to end that.
+each address of a BMC, until it is asked to stop.
 """
 
 import os

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""A conductor with a process of its own, which can be killed and started again.
+"""A conductor with its own process, which can be killed and started again.
 
 Its locks and what it was doing stay in the database, as after a power cut.  Ironic releases and
 fails them when the conductor starts again, or when another one takes its nodes over.
@@ -53,7 +53,6 @@ class Conductor:
         return 0 if self._process is None else self.log.read_text(errors="replace").count(_UP)
 
     def start(self) -> None:
-        """Start it."""
         self._ups = self._count()
         self._process = self._launch()
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What the real Ironic is told: options for tests, and the ironic.conf made of them.
+"""How the real Ironic is configured: options for tests, and the ironic.conf made of them.
 
 Pure: nothing here touches a file or a process.
 """
@@ -58,13 +58,15 @@ class Options:
         but while it is held, see :meth:`RealIronic.held_hardware`, it does not come to an end.
     :ivar conductor_group: the group that the conductor is in.  It serves no others: with a
         group set, nodes outside it have no conductor.
-    :ivar further_groups: groups that get a conductor of their own, each a process more.
-    :ivar conductors: of the group, on MariaDB.  With more than one, each has a process of its
-        own, to be killed, beside one of the API.
+    :ivar further_groups: groups that get their own conductor, each a process more.
+    :ivar conductors: of the group, on MariaDB.  With more than one, each has its own
+        process, to be killed, and so has the API.
     :ivar max_api_version: the newest API version that is spoken, ``"1.51"`` for instance;
         None: the newest that this Ironic knows.
     :ivar vifs: attach VIFs for real, to the node's ports, by network interface ``flat`` over a
         stand-in for Neutron; else network interface ``noop``, which takes any VIF and keeps none.
+    :ivar port: of the API, in place of any that is free.
+    :ivar own_bmcs: nodes get BMCs by somebody else: no stand-in for ``ipmitool`` is put before it.
     :ivar overrides: further options, by section and name, which win over all the others.
     """
 
@@ -75,6 +77,8 @@ class Options:
     conductors: int = 1
     max_api_version: str | None = None
     vifs: bool = True
+    port: int | None = None
+    own_bmcs: bool = False
     overrides: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

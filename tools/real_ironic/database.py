@@ -130,7 +130,7 @@ def find_program(name: str) -> str | None:
 
 @contextlib.contextmanager
 def private_server(refusals: str, *, sleep: Callable[[float], None] = time.sleep) -> Iterator[str]:
-    """Start an installed MariaDB that only we can reach, by a socket in a directory of ours."""
+    """Start an installed MariaDB that only we can reach, by a socket in one of our directories."""
     server = find_program("mariadbd") or find_program("mysqld")
     install = find_program("mariadb-install-db")
     if server is None or install is None:

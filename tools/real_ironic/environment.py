@@ -93,7 +93,7 @@ def environment_name(
     ironic_version: str = IRONIC_VERSION,
     python_version: tuple[int, int] = (sys.version_info[0], sys.version_info[1]),
 ) -> str:
-    """The directory name: whatever would make the environment another one is part of it."""
+    """The directory name: it contains everything that would change the environment."""
     digest = hashlib.sha256(constraints.encode()).hexdigest()[:8]
     return f"ironic-{ironic_version}-py{python_version[0]}.{python_version[1]}-{digest}"
 
@@ -110,7 +110,7 @@ def ensure_environment(
     With ``$IRONIC_VIRT_REAL_IRONIC`` it is that one, which is never built.
 
     :param cache: the directory that environments are kept in; see :func:`cache_directory`.
-    :param progress: told what is being done, when anything has to be.
+    :param progress: called with what is being done, if anything.
     :param python: the Python that the environment is made with, of the same version as ours.
     :param constraints: the versions to install, in pip's constraints format.
     :raises EnvironmentBuildError: when it can't be built; nothing half-built is used later.
@@ -124,7 +124,7 @@ def ensure_environment(
     if marker.exists():
         return environment
     cache.mkdir(parents=True, exist_ok=True)
-    with _locked(environment.directory.with_suffix(".lock"), progress):
+    with locked(environment.directory.with_suffix(".lock"), "installing Ironic", progress):
         if not marker.exists():
             _build(environment, python=python, constraints=constraints, progress=progress)
             marker.write_text(f"ironic {environment.version}\n")
@@ -141,7 +141,11 @@ def _installed(directory: Path) -> metadata.Distribution:
 
 
 @contextlib.contextmanager
-def _locked(path: Path, progress: Progress) -> Iterator[None]:
+def locked(path: Path, what: str, progress: Progress) -> Iterator[None]:
+    """Keep other processes and threads out.
+
+    :param what: the operation in progress that others wait for.
+    """
     for blocking in (False, True):
         # The file keeps other processes out, the semaphore other threads.
         lock = lockutils.lock(
@@ -152,7 +156,7 @@ def _locked(path: Path, progress: Progress) -> Iterator[None]:
                 yield
                 return
         except lockutils.AcquireLockFailedException:
-            progress("Another process is installing Ironic; waiting for it")
+            progress(f"Another process is {what}; waiting for it")
 
 
 def _build(
@@ -162,8 +166,8 @@ def _build(
     progress(f"Installing Ironic {environment.version} into {directory} (once, a minute or two)")
     # What is there without a marker was left by a build that did not end.
     shutil.rmtree(directory, ignore_errors=True)
-    _run([python, "-m", "venv", str(directory)], "make a virtualenv", progress)
-    _run(
+    run_step([python, "-m", "venv", str(directory)], "make a virtualenv", progress)
+    run_step(
         [
             *(str(environment.python), "-m", "pip", "install"),
             *("--disable-pip-version-check", "--no-input", "--progress-bar", "off"),
@@ -177,8 +181,11 @@ def _build(
     progress(f"Installed Ironic {environment.version}")
 
 
-def _run(command: Sequence[str], purpose: str, progress: Progress) -> None:
-    """Run one step of the build, passing on the lines that show that it goes on."""
+def run_step(command: Sequence[str], purpose: str, progress: Progress) -> None:
+    """Run one step of a build, passing on the lines that show that it goes on.
+
+    :raises EnvironmentBuildError: it failed; with its last lines.
+    """
     # oslo.concurrency's processutils hands lines over only when all is done.
     last_lines: deque[str] = deque(maxlen=_KEPT_LINES)
     with subprocess.Popen(

@@ -26,7 +26,7 @@ Answer = tuple[HTTPStatus, dict[str, Any]]
 
 
 class Network:
-    """The ports that there are.  Any thread may ask; the requests take turns.
+    """The ports.  Any thread may ask; the requests take turns.
 
     :ivar url: where all this is served.
     """
@@ -45,7 +45,7 @@ class Network:
         parts = urlsplit(target)
         match = _PATH.fullmatch(parts.path)
         if match is None:
-            # Whatever else is asked is asked to find out where version 2.0 is.
+            # All other requests only look for version 2.0.
             link = {"rel": "self", "href": f"{self.url}/v2.0/"}
             version = {"id": "v2.0", "status": "CURRENT", "links": [link]}
             return HTTPStatus.OK, {"versions": [version]}

@@ -30,7 +30,7 @@ def free_port() -> int:
 
 
 def free_address(port: int) -> str:
-    """A loopback address of which a TCP port was free just now (Linux: it has 16 million)."""
+    """A loopback address whose TCP port was free just now (Linux: it has 16 million)."""
     rng = random.SystemRandom()
     while True:
         address = ".".join(map(str, (127, *(rng.randrange(1, 255) for _ in range(3)))))

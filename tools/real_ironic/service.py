@@ -2,8 +2,8 @@
 
 """A whole real Ironic, mostly API and conductor in one process, started and stopped by a test.
 
-Each one has a temporary directory, a free port and a database of its own, so
-several run side by side.  When the block ends, in whatever way, the server is
+Each one has a temporary directory, a free port and its own database, so
+several run side by side.  When the block ends, by any means, the server is
 gone, and so are its directory and its database.  One thread at a time may
 start and stop it; its API takes requests from any number.
 """
@@ -59,11 +59,11 @@ class RealIronic:
     :param database: ``sqlite``, for one request at a time, or ``mariadb``.
     :param environment: the virtualenv with Ironic; the user's own one, built if need be, when
         None.
-    :param progress: told what is being done while the user waits.
+    :param progress: called with what is being done while the user waits.
     :param start_seconds: how long it may take to come up.
     :param grace: seconds that it gets to stop in order.
     :ivar neutron_url: where the stand-in for Neutron is, if there is one.
-    :ivar conductors: those that have a process of their own, see :class:`Options`.
+    :ivar conductors: those that have their own process, see :class:`Options`.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class RealIronic:
 
     @property
     def process(self) -> ServerProcess:
-        """The running server, or its API where conductors have processes of their own."""
+        """The running server, or its API where conductors have their own processes."""
         if self._process is None:
             raise RuntimeError("this Ironic is not running")
         return self._process
@@ -188,7 +188,7 @@ class RealIronic:
             self.neutron_url = self._stack.enter_context(StandInNeutron()).url
         place = configuration.Place(
             directory,
-            free_port(),
+            self.options.port or free_port(),
             self.database_url,
             self.neutron_url,
             self._rpc_port(),
@@ -246,7 +246,7 @@ class RealIronic:
             directory=place.directory,
             log=place.directory / "ironic.log",
             grace=self._grace,
-            env=bmc.environment(bmc.install(place.directory)),
+            env=None if options.own_bmcs else bmc.environment(bmc.install(place.directory)),
         )
         self._stack.callback(process.stop)
         return process
@@ -282,13 +282,13 @@ class RealIronic:
             raise errors.StartError("ironic-dbsync failed:", (exc.stderr or "")[-3000:]) from exc
 
     def _serves(self) -> bool:
-        """Whether the API answers and a conductor has registered the hardware type."""
+        """Whether the API answers and a conductor has registered its hardware type."""
         try:
             answer = requests.get(f"{self.url}/v1/drivers", timeout=self._start_seconds)
             drivers = answer.json()["drivers"] if answer.ok else []
         except (requests.RequestException, ValueError):
             return False
-        return any(driver["name"] == "fake-hardware" and driver["hosts"] for driver in drivers)
+        return any(driver["hosts"] for driver in drivers)
 
     def _serves_group(self, group: str) -> bool:
         """Whether a conductor of a group has registered; the API answers already."""

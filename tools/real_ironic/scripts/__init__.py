@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Programs that run in a process of their own, two of them with Ironic's Python.
+"""Programs that run in their own process, two of them with Ironic's Python.
 
 They import nothing of ``ironic_virt``, because it is not installed there.
 """

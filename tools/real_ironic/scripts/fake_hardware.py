@@ -2,12 +2,12 @@
 
 """Let fake hardware fail, and take an NMI, where a node's ``driver_info`` says so; hold it.
 
-``{"fails": {"deploy": "the disk is gone"}}``: whatever is named there fails with that
+``{"fails": {"deploy": "the disk is gone"}}``: each step that is named there fails with that
 text until it is taken out again.  ``{"takes_nmi": true}``: the node can be sent an NMI,
 which is written into its history.  Of all other nodes the hardware is as Ironic has it.
 
 What has the delay :data:`HELD` goes on for as long as a file of that name is in Ironic's state
-directory, and then beside it one that is called :data:`REACHED`.
+directory, and then next to it one that is called :data:`REACHED`.
 
 Runs with the Python of Ironic's virtualenv.
 """

@@ -37,7 +37,7 @@ def create(name: str, urls: list[str]) -> int:
     for url in urls:
         try:
             execute(url, f"CREATE DATABASE `{name}` CHARACTER SET utf8mb3")
-        except Exception as error:  # whatever the cause, the next server may do
+        except Exception as error:  # for any cause: the next server may work
             print(f"{url}: {str(error).splitlines()[0]}", file=sys.stderr)
         else:
             print(url)
