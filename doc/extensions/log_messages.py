@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Shows what each code in a log line means, and the lines of the code that have it.
+"""Shows what each code in a log line means, and the log lines that have it, folded by subject.
 
 .. code-block:: rst
 
     .. log-messages::
 
-The meanings are in ``operate/messages.toml``.  The lines are read from the sources: all that
+The meanings are in ``operate/messages.toml``, in which a comment ``# -- SUBJECT ---`` begins a
+subject.  The lines are read from the sources: all that
 may be logged at WARNING or above, but for those of commands, which answer who typed them.
 """
 
@@ -19,6 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import folds
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.parsing import nested_parse_to_nodes
@@ -27,7 +29,7 @@ _ROOT = Path(__file__).parents[2]
 TABLE = _ROOT / "doc" / "source" / "operate" / "messages.toml"
 PACKAGE = _ROOT / "ironic_virt"
 # Of what commands log, only this is a service's.
-_SERVICE = ("compute", "compute_service")
+_SERVICE = "compute"
 _LEVELS = {
     "warning": "WARNING",
     "error": "ERROR",
@@ -35,6 +37,7 @@ _LEVELS = {
     "critical": "CRITICAL",
     "log": "WARNING or ERROR",
 }
+_SUBJECT = re.compile(r"# -- (.+?) -+")
 _LOGGER = re.compile(r"(LOG|log|[lL]ogger(\(.*\))?)$")
 _CODED = re.compile(r"\[([a-z]+(?:-[a-z]+)+)\] (.+)")
 
@@ -44,11 +47,22 @@ def meanings() -> dict[str, dict[str, str]]:
     return tomllib.loads(TABLE.read_text())
 
 
+def subjects() -> dict[str, list[str]]:
+    """The codes by subject."""
+    codes: dict[str, list[str]] = {}
+    for line in TABLE.read_text().splitlines():
+        if subject := _SUBJECT.fullmatch(line):
+            codes[subject[1]] = []
+        elif line.startswith("["):
+            codes[list(codes)[-1]].append(line.strip("[]"))
+    return codes
+
+
 def lines(package: Path = PACKAGE) -> Iterator[tuple[str, str, str, str]]:
     """Where a line is logged, its level, its code (``""``: it has none) and its text."""
     for path in sorted(package.rglob("*.py")):
         name = path.relative_to(package)
-        if name.parts[0] == "testing" or (name.parts[0] == "cmd" and name.stem not in _SERVICE):
+        if name.parts[0] == "testing" or (name.parts[0] == "cmd" and name.stem != _SERVICE):
             continue
         for call in ast.walk(ast.parse(path.read_text())):
             if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
@@ -64,7 +78,7 @@ def lines(package: Path = PACKAGE) -> Iterator[tuple[str, str, str, str]]:
 
 
 class LogMessages(SphinxDirective):
-    """A section for each code."""
+    """A fold for each subject, with a section for each code."""
 
     has_content = False
 
@@ -73,8 +87,21 @@ class LogMessages(SphinxDirective):
         said: dict[str, dict[str, None]] = {}
         for _, level, code, words in lines():
             said.setdefault(code, {})[f"{level}: {words}"] = None
+        rows = meanings()
+        shown: list[nodes.Node] = []
+        for subject, codes in subjects().items():
+            summary = f"{subject[0].upper()}{subject[1:]}: {', '.join(codes)}"
+            shown += folds.fold(summary, self._sections(codes, rows, said))
+        return shown
+
+    def _sections(
+        self,
+        codes: list[str],
+        rows: dict[str, dict[str, str]],
+        said: dict[str, dict[str, None]],
+    ) -> list[nodes.Node]:
         written: list[str] = []
-        for code, row in meanings().items():
+        for code in codes:
             written += [
                 f".. _log-{code}:",
                 "",
@@ -85,7 +112,7 @@ class LogMessages(SphinxDirective):
                 "",
             ]
             written += [*(f"    {line}" for line in said[code]), ""]
-            written += [row["means"], "", f"**What to do:** {row['do']}", ""]
+            written += [rows[code]["means"], "", f"**What to do:** {rows[code]['do']}", ""]
         return nested_parse_to_nodes(
             self.state, "\n".join(written), source=str(TABLE), offset=self.content_offset
         )

@@ -21,6 +21,7 @@ version = ".".join(release.split(".")[:2])
 
 extensions = [
     "fleet_findings",
+    "folds",
     "log_messages",
     "navigation_titles",
     "provision_state_tables",
@@ -32,14 +33,15 @@ extensions = [
 
 # Said beside the plot of these benchmarks.
 _RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
-_nova, _pools = (
-    json.loads((_RESULTS / f"{name}.json").read_text()) for name in ("nova", "nova-ironic")
+_nova, *_older = (
+    json.loads((_RESULTS / f"{name}.json").read_text()) for name in ("nova", "nova-33", "nova-29")
 )
-_dates = " and ".join(sorted({_nova["date"], _pools["date"]}))
+_dates = " and ".join(sorted({record["date"] for record in (_nova, *_older)}))
 _used = _nova["setting"]
 rst_epilog = f"""
-.. |measured| replace:: Measured on {_dates} with Nova {_used["nova"]}, Placement
-   {_used["openstack-placement"]} and Ironic {_used["ironic"]}, on {_nova["host"]["cores"]} cores
+.. |measured| replace:: Measured on {_dates} with Nova {_used["nova"]},
+   {" and ".join(record["setting"]["nova"] for record in _older)} and Ironic {_used["ironic"]}, on
+   {_nova["host"]["cores"]} cores
 """
 
 html_theme = "furo"
@@ -63,7 +65,7 @@ def show_named_members(
     app: Any, what: str, name: str, obj: Any, skip: bool, options: Any
 ) -> bool | None:
     """Show a protocol's properties and an enumeration's members: their names say it all."""
-    modules = ("ironic_virt.virt.values", "ironic_virt.scheduler.candidates")
+    modules = ("ironic_virt.virt.values", "ironic_virt.scheduler.host_state")
     protocols = isinstance(obj, property) and obj.fget.__module__ in modules
     return False if protocols or isinstance(obj, enum.Enum) else None
 

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from ironic_virt import conf, exceptions, virt
 from ironic_virt.request.spec import RequestSpec
 from ironic_virt.scheduler.filter_scheduler import FilterScheduler
-from ironic_virt.scheduler.host_index import HostIndex
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,18 +33,22 @@ class ComputeNode:
 
 def pick(config_file: str) -> None:
     scheduler = FilterScheduler.from_conf(conf.load([config_file]))
-    index = HostIndex(
-        ComputeNode(f"node-{i}", f"compute-{i % 2}", 65536 << i % 2, "gold") for i in range(4)
-    )
+    nodes = {
+        f"node-{i}": ComputeNode(f"node-{i}", f"compute-{i % 2}", 65536 << i % 2, "gold")
+        for i in range(4)
+    }
     gold = virt.Flavor("gold", memory_mb=65536, extra_specs={"resources:CUSTOM_GOLD": "1"})
     for number in range(5):
         spec = RequestSpec.from_flavor(gold, instance_uuid=f"instance-{number}")
         try:
-            (node,) = scheduler.select(spec, index)
+            (node,) = scheduler.select(spec, nodes.values())
         except exceptions.NoValidHost as exc:
             print(exc)
         else:
             print(f"{spec.instance_uuid}: {node.nodename} of {node.host}")
+            # A service writes this claim into its records, unless another was first.
+            claimed = dataclasses.replace(nodes[node.nodename], instance_uuid=spec.instance_uuid)
+            nodes[node.nodename] = claimed
 
 
 if __name__ == "__main__":

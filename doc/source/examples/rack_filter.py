@@ -4,20 +4,18 @@
 
 from __future__ import annotations
 
+from oslo_config import cfg
+
 from ironic_virt.request.spec import RequestSpec
-from ironic_virt.scheduler.filters import BaseHostFilter
+from ironic_virt.scheduler.filters import Filter
 from ironic_virt.scheduler.host_state import HostState
 
 
-class RackFilter(BaseHostFilter):
+def rack(conf: cfg.ConfigOpts) -> Filter:
     """The node's capability ``rack`` is the flavor's ``rack:name``."""
 
-    def why_not(self, host: HostState, spec: RequestSpec) -> str | None:
-        wanted = spec.extra_specs.get("rack:name")
-        rack = host.stats.get("rack", "unknown")
-        if wanted and rack != wanted:
-            return f"it is in rack {rack}, not {wanted}"
-        return None
+    def why_not(host: HostState, spec: RequestSpec) -> str | None:
+        name, asked = host.stats.get("rack", "unknown"), spec.extra_specs.get("rack:name")
+        return f"it is in rack {name}, not {asked}" if asked and name != asked else None
 
-    def wish(self, spec: RequestSpec) -> str:
-        return f"rack {spec.extra_specs.get('rack:name', 'any')}"
+    return Filter(why_not, lambda spec: f"rack {spec.extra_specs.get('rack:name', 'any')}")
