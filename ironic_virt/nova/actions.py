@@ -108,17 +108,13 @@ class Actions:
     def power_off(self, instance: Any, timeout: int = 0, retry_interval: int = 0) -> None:
         """Power off, softly first if there is a timeout; Ironic itself watches that.
 
-        Nova also calls it before a rescue.  Ironic itself handles the power then, so a node that
-        is never powered off is not a failure.  Nova calls it, too, before it would make an image
-        of a shelved server's disk, which bare metal can't do.
+        Before a rescue Ironic itself handles the power: a node that can't be off is no failure.
 
-        :raises InstancePowerOffFailure: among others because a server with a disk is shelved;
-            the node stays as it is.
+        :raises InstancePowerOffFailure: also if shelved with a disk, which can't be imaged.
         """
         with self._acting(Doing.POWER_OFF, instance):
-            if instance.task_state == task_states.SHELVING and not self._records.has_root_volume(
-                instance
-            ):
+            shelving = instance.task_state == task_states.SHELVING
+            if shelving and not self._records.has_root_volume(instance):
                 raise exceptions.OperationNotSupported(
                     "shelving a server whose root is the node's disk",
                     "no image can be made of that disk. The server stays as it is",
@@ -145,17 +141,14 @@ class Actions:
     def power_update_event(self, instance: Any, target_power_state: str) -> None:
         """Note in Nova's records that Ironic has found another power state.
 
-        The node is read as well: what the last list says of it is no longer so, and by that
-        Nova would change its records back and stop the server (``sync_power_state_interval``).
+        The node is read as well: by the last list Nova's power sync would stop the server.
         """
         self._driver.power_update_event(instance)
         if target_power_state == external_event.POWER_ON:
             state, became, was = power_state.RUNNING, vm_states.ACTIVE, task_states.POWERING_ON
         else:
             state, became, was = power_state.SHUTDOWN, vm_states.STOPPED, task_states.POWERING_OFF
-        instance.power_state = state
-        instance.vm_state = became
-        instance.task_state = None
+        instance.power_state, instance.vm_state, instance.task_state = state, became, None
         instance.save(expected_task_state=was)
 
     def get_instance_diagnostics(self, instance: Any) -> Any:
