@@ -108,7 +108,7 @@ class Actions:
     def power_off(self, instance: Any, timeout: int = 0, retry_interval: int = 0) -> None:
         """Power off, softly first if there is a timeout; Ironic itself watches that.
 
-        Before a rescue Ironic itself handles the power: a node that can't be off is no failure.
+        Before a rescue Ironic itself handles the power: it may end without power off.
 
         :raises InstancePowerOffFailure: also if shelved with a disk, which can't be imaged.
         """
