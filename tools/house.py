@@ -6,7 +6,8 @@
 
 The budgets are in pyproject.toml, ``[tool.house]``.  A room that is larger than its aim may not
 grow: its budget is what it has.  With ``--report`` the exit status is 0 in any case.  Lines are
-those of the files, blank ones included.  A verb touches the files of ``compute/`` and ``cmd/``
+those of the files, blank ones included.  A feature is the modules that exist for it alone.  A
+verb touches the files of ``compute/`` and ``cmd/``
 whose code names it, and those of the whole product are counted as well; comments and docstrings
 don't count.
 """
@@ -141,6 +142,18 @@ def size_of(found: House, room: str) -> int:
     )
 
 
+def features(found: House, budgets: dict[str, Any]) -> list[tuple[str, int, int]]:
+    """The name, the lines and the budget of each feature.
+
+    :raises KeyError: a module that it names is not there.
+    """
+    lines = {module.path.as_posix(): module.lines for module in found.product}
+    return [
+        (feature["name"], sum(lines[name] for name in feature["modules"]), feature["most"])
+        for feature in budgets.get("features", ())
+    ]
+
+
 def _at_most(what: str, size: int, budget: int, unit: str = "lines") -> list[str]:
     return [f"{what}: {size:,} {unit}, {budget:,} are allowed"] if size > budget else []
 
@@ -148,6 +161,8 @@ def _at_most(what: str, size: int, budget: int, unit: str = "lines") -> list[str
 def complaints(found: House, budgets: dict[str, Any]) -> list[str]:
     """The modules and verbs that are over their budgets, in sentences."""
     said = []
+    for feature, size, most in features(found, budgets):
+        said += _at_most(feature, size, most)
     reasons = budgets.get("small", {})
     used: set[str] = set()
     for module in found.product:
@@ -190,6 +205,7 @@ def table(found: House, budgets: dict[str, Any]) -> list[str]:
         *(f"{f'{name}/ (beside)':<28}{'':>8}{size:>8}" for name, size in found.others.items()),
         "",
     ]
+    shown += [f"{name}: {size}, {most} at most" for name, size, most in features(found, budgets)]
     by_size = sorted(found.product, key=lambda module: module.lines)
     small = [module for module in by_size if module.path.stem != "__init__"]
     for what, some in (("largest", by_size[: -_SHOWN - 1 : -1]), ("smallest", small[:_SHOWN])):
