@@ -44,8 +44,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     :ivar health: what Ironic says of the hardware, such as ``critical``; only in a list that
         asks for it (1.109).
     :ivar hidden: names of fields that Ironic shows to others only.
-    :ivar failure_domain: what ``[ironic] failure_domain`` names; ``""``: it has none,
-        ``None``: the option is not set.
+    :ivar failure_domain: ``""``: it has none; ``None``: ``[ironic] failure_domain`` is not set.
     """
 
     uuid: str

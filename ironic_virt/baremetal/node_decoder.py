@@ -64,6 +64,7 @@ class _WireNode(msgspec.Struct, kw_only=True, gc=False):
     provision_updated_at: str | None = None
     instance_info: dict[str, Any] | None = None
     extra: dict[str, Any] | None = None
+    chassis_uuid: str | None = None
     instance_name: str | None = None
     health: str | None = None
     deploy_interface: str | None = None
@@ -101,7 +102,7 @@ _NO_TRAITS: frozenset[str] = frozenset()
 _HIDDEN = re.compile(r"\*\* (Value )?Redacted\b", re.IGNORECASE)
 _MAY_HIDE = b"edacted"
 
-_LISTED_FOR_DOMAINS = ("extra", "conductor_group", "shard")
+_LISTED_FOR_DOMAINS = ("extra", "conductor_group", "shard", "chassis_uuid")
 """Fields that lists ask for only if they name a node's failure domain."""
 _LONGEST_DOMAIN = 255
 """Characters; Nova keeps no more of it with a server."""

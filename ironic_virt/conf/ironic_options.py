@@ -183,7 +183,7 @@ that is not text). No other program is needed to make it.
     cfg.StrOpt(
         "failure_domain",
         regex=r"^(capabilities|extra)/[^/\s]+$|^traits/CUSTOM_[A-Z0-9_]*$"
-        r"|^(conductor_group|shard|uuid)$",
+        r"|^(conductor_group|shard|chassis_uuid|uuid)$",
         help="""
 What names the failure domain of a node, such as its rack, for Nova's server groups; see
 ``ironic_virt.nova.server_groups``. Unset: they count hosts.
@@ -191,7 +191,7 @@ What names the failure domain of a node, such as its rack, for Nova's server gro
 * ``capabilities/NAME``: this capability in the node's ``properties``
 * ``extra/NAME``: this entry of the node's ``extra``
 * ``traits/CUSTOM_PREFIX_``: the one trait that begins so
-* ``conductor_group``, ``shard`` or ``uuid``: this field of the node
+* ``conductor_group``, ``shard``, ``chassis_uuid`` or ``uuid``: this field of the node
 
 A node without it gets no member of a group that is strict. Set the same for all compute
 services.

@@ -71,8 +71,8 @@ class Reader:
         for number, cell in enumerate(with_hosts, start=1):
             servers.update((server.uuid, server) for server in cells.servers_of(cell, hosts))
             self.progress("Nova: cells", number, len(with_hosts))
-        fields = (*_NODE_FIELDS, *(["extra"] if rule and rule.startswith("extra/") else ()))
-        nodes = {node.uuid: node for node in client.list_nodes(fields=fields)}
+        more = {"extra", "chassis_uuid"} & {(rule or "").partition("/")[0]}
+        nodes = {node.uuid: node for node in client.list_nodes(fields=(*_NODE_FIELDS, *more))}
         self.progress("Ironic: nodes", len(nodes), len(nodes))
         self._look_up((node.instance_uuid for node in nodes.values()), servers)
         ironic = self.conf.ironic

@@ -12,8 +12,8 @@ from ironic_virt.baremetal.node import LIST_FIELDS
 from ironic_virt.baremetal.node_filter import NodeFilter
 from tests.unit.baremetal.scripted import ScriptedChannel, client_of, node_json, page
 
-A = "aaaaaaaa-0000-4000-8000-000000000000"
-CAPABILITY, ENTRY = "capabilities/rack", "extra/rack"
+A, B = (f"{letter * 8}-0000-4000-8000-000000000000" for letter in "ab")
+CAPABILITY, ENTRY, CHASSIS = "capabilities/rack", "extra/rack", "chassis_uuid"
 
 
 @pytest.mark.parametrize(
@@ -31,6 +31,7 @@ CAPABILITY, ENTRY = "capabilities/rack", "extra/rack"
         ("traits/CUSTOM_RACK_", {"traits": ["CUSTOM_RACK_1", "CUSTOM_RACK_2"]}, ""),
         ("conductor_group", {"conductor_group": "rack1"}, "rack1"),
         ("shard", {"shard": None}, ""),
+        (CHASSIS, {CHASSIS: B}, B),
         ("uuid", {}, A),
         (None, {"properties": {"capabilities": "rack:r1"}}, ""),
     ],
@@ -44,7 +45,7 @@ def test_where_it_is_read(rule: str | None, fields: dict[str, Any], domain: str)
 
 @pytest.mark.parametrize(
     ("rule", "more"),
-    [(None, ()), (CAPABILITY, ()), (ENTRY, ("extra",)), ("shard", ("shard",))],
+    [(None, ()), (CAPABILITY, ()), (ENTRY, ("extra",)), (CHASSIS, (CHASSIS,))],
 )
 def test_lists_ask_for_what_it_needs(rule: str | None, more: tuple[str, ...]) -> None:
     named = dict.fromkeys(more)
