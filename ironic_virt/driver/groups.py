@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from ironic_virt import virt
 from ironic_virt.baremetal.inventory.snapshot import Snapshot
+from ironic_virt.baremetal.node import Node
 from ironic_virt.driver.site import Site
 
 SPREAD, PACK = "anti-affinity", "affinity"
@@ -79,26 +80,23 @@ class Groups:
         self._locks = [threading.Lock() for _ in range(_LOCKS)]
 
     @contextlib.contextmanager
-    def turn(self, instance: virt.InstanceLike) -> Iterator[bool]:
-        """Let the members of a group get their nodes one after the other.
-
-        :returns: whether the instance is in a group.
-        """
+    def turn(self, instance: virt.InstanceLike) -> Iterator[None]:
+        """Let the members of a group get their nodes one after the other."""
         group = self._site.service.group_of(instance)
-        if group is None:
-            yield False
-            return
-        with self._locks[hash(group.uuid) % _LOCKS]:
-            yield True
+        with self._locks[hash(group.uuid) % _LOCKS] if group else contextlib.nullcontext():
+            yield
 
-    def why_not(self, instance: virt.InstanceLike, domain: str) -> str | None:
-        """Write down the failure domain of a member that has a node, unless its group refuses it.
+    def why_not(self, instance: virt.InstanceLike, node: Node) -> str | None:
+        """Write down the failure domain of an instance's node, unless its group refuses it.
 
         :returns: why it does; nothing is written down then.
         """
-        self._site.service.note_domain(instance, domain)
+        if node.failure_domain is None:
+            return None
+        self._site.service.note_domain(instance, node.domain)
         group = self._site.service.group_of(instance)
-        if group is None or not (reason := why_refused(group, domain, self._members(group))):
+        reason = group and why_refused(group, node.domain, self._members(group))
+        if not reason:
             return None
         self._site.service.note_domain(instance, None)
         return f"{group}: {reason}"
@@ -108,8 +106,6 @@ class Groups:
         instance: virt.InstanceLike,
         snapshot: Snapshot,
         allowed: Collection[str] | None,
-        *,
-        in_group: bool,
     ) -> tuple[list[Collection[str] | None], str | None]:
         """Which nodes Ironic may choose from, and what decides that, in words.
 
@@ -117,7 +113,7 @@ class Groups:
         :returns: uuids, those that suit best first; the words are ``None`` if nothing does.
         """
         wishes = self._site.service.domains_of(instance)
-        group = self._site.service.group_of(instance) if in_group else None
+        group = self._site.service.group_of(instance)
         if group is None and wishes is None:
             return [allowed], None
         uuids: dict[str, list[str]] = defaultdict(list)

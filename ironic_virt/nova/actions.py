@@ -10,6 +10,7 @@ from typing import Any
 
 from nova import exception
 from nova.compute import power_state, task_states, vm_states
+from nova.compute import utils as compute_utils
 from nova.console import type as console_type
 from nova.objects import external_event
 
@@ -113,8 +114,9 @@ class Actions:
         :raises InstancePowerOffFailure: also if shelved with a disk, which can't be imaged.
         """
         with self._acting(Doing.POWER_OFF, instance):
-            shelving = instance.task_state == task_states.SHELVING
-            if shelving and not self._records.has_root_volume(instance):
+            if instance.task_state == task_states.SHELVING and not (
+                compute_utils.is_volume_backed_instance(instance._context, instance)
+            ):
                 raise exceptions.OperationNotSupported(
                     "shelving a server whose root is the node's disk",
                     "no image can be made of that disk. The server stays as it is",

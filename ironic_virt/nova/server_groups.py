@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -58,13 +59,11 @@ class Members:
     :ivar first_boot: no server of the request has been built before.
     :ivar claimed: how many servers of the request have got their place.
     :ivar group: its ``building`` are those of the request that come after this server.
-    :ivar free: by the id of a host state that reports them, its free nodes by failure domain.
-    :ivar total: the same of all hosts together.
+    :ivar free: the free nodes of all hosts by failure domain.
     """
 
     group: virt.ServerGroup
-    free: dict[int, Mapping[str, int]]
-    total: Counter[str]
+    free: Counter[str]
 
     def __init__(self, domains: Iterable[str] = ()) -> None:
         self.counts = Counter(domains)
@@ -76,25 +75,25 @@ class Members:
 
     def see(self, hosts: Sequence[Any], spec: Any) -> None:
         """Look at hosts that report failure domains, for one server of the request."""
-        for state, number in self._numbers:
-            if state.num_instances > number:
+        for host, number in self._numbers:
+            if host.num_instances > number:
                 # Nova has put the server before this one there.
                 self.claimed += 1
-                if state.uuid == state.nodename:
-                    self.counts.update(_domains_of(state))
-                    self._taken.add(id(state))
+                if host.uuid == host.nodename:
+                    self.counts.update(_domains_of(host))
+                    self._taken.add(id(host))
         # Nodes without a domain have nothing in common.
         del self.counts[""]
         # What a request says of several servers is of their first boot.
         later = spec.num_instances - self.claimed - 1 if self.first_boot else 0
         self.group = values.server_group(spec.instance_group, building=max(0, later))
-        self._numbers, self.free, self.total = [], {}, Counter()
-        for state in hosts:
-            self._numbers.append((state, state.num_instances))
-            free = {} if id(state) in self._taken else _domains_of(state) or {}
-            self.free[id(state)] = free
-            for domain, number in free.items():
-                self.total[domain] += number
+        self._numbers, self.free = [(host, host.num_instances) for host in hosts], Counter()
+        for host in hosts:
+            self.free.update(self.free_on(host))
+
+    def free_on(self, host: Any) -> Mapping[str, int]:
+        """The free nodes of a host by failure domain; a node that was just given away is not."""
+        return {} if id(host) in self._taken else _domains_of(host) or {}
 
 
 def look_at_members(hosts: Iterable[Any], spec: Any, policies: Collection[str]) -> Members | None:
@@ -200,15 +199,12 @@ class _ByDomain:
             return [host for host in hosts if self._filter_one(host, spec)]
         places = frozenset[str]()
         if not members.silent:
-            places = find_places(members.group, members.counts, members.total)
+            places = find_places(members.group, members.counts, members.free)
         passing = [
             host
             for host in hosts
-            if (
-                self._filter_one(host, spec)
-                if (free := members.free.get(id(host))) is None
-                else not places.isdisjoint(free)
-            )
+            if not places.isdisjoint(members.free_on(host))
+            or (_domains_of(host) is None and self._filter_one(host, spec))
         ]
         if not passing:
             reason = _reason(members)
@@ -220,11 +216,11 @@ class _ByDomain:
 
 
 def _reason(members: Members) -> str:
-    group, counts, total = members.group, members.counts, members.total
+    group, counts, free = members.group, members.counts, members.free
     if members.silent:
         return f"{group}: cell {', '.join(members.silent)} does not answer"
     limit = "all in one" if group.policy == PACK else f"at most {group.most} to a"
-    shown = [f"{name or '(none)'} {counts[name]}/{total[name]}" for name in sorted(total)]
+    shown = [f"{name or '(none)'} {counts[name]}/{free[name]}" for name in sorted(free)]
     return (
         f"{group}: {group.building + 1} to place, {limit} failure domain; members/free nodes by "
         f"failure domain: {', '.join(shown[:_SHOWN] + ['...'] * (len(shown) > _SHOWN))}"
@@ -259,22 +255,20 @@ class FailureDomainWeigher(weights.BaseHostWeigher):  # type: ignore[misc]
         members = look_at_members([host.obj for host in hosts], spec, _POLICIES)
         if members is None:
             return [0.0] * len(hosts)
-        group, counts, total = members.group, members.counts.copy(), members.total
-        order = rank_domains(group, counts, total)
+        group, free = members.group, members.free
+        order = rank_domains(group, members.counts, free)
         rank = {domain: number for number, level in enumerate(order) for domain in level}
-        keys: dict[int, tuple[int, ...]] = {}
+        keys: dict[int, tuple[float, ...]] = {}
         # What other weighers have said so far decides within a domain.
         for host in sorted(hosts, key=lambda host: -host.weight):
-            domains = rank.keys() & members.free.get(id(host.obj), {}).keys()
-            best = min(domains, key=lambda name: (rank[name], -total[name], name), default=None)
+            domains = rank.keys() & members.free_on(host.obj).keys()
+            best = min(domains, key=lambda name: (rank[name], -free[name], name), default=None)
             if best is None:
-                keys[id(host)] = (2,)
-            elif group.policy.endswith(SPREAD):
-                # Hosts without a domain come last.
-                keys[id(host)] = (not best, counts[best], -total[best])
-                counts[best] += 1
-            else:
-                keys[id(host)] = (not best, rank[best])
+                keys[id(host)] = (math.inf,)
+                continue
+            # Hosts without a domain come last.
+            keys[id(host)] = (rank[best] + len(hosts) * (not best), -free[best])
+            rank[best] += group.policy.endswith(SPREAD)
         ranks = {key: number for number, key in enumerate(sorted(set(keys.values())))}
         return [-float(ranks[keys[id(host)]]) for host in hosts]
 

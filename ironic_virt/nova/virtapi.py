@@ -122,11 +122,6 @@ class NovaVirtAPI(virt.VirtAPI):
     def _find_existing(self, uuids: Collection[str], *attributes: str) -> Sequence[Any]:
         return find_instances(uuids, attributes, deleted=False, soft_deleted=True)
 
-    def has_root_volume(self, instance: Any) -> bool:
-        """Whether the server boots from a volume."""
-        context = nova_context.get_admin_context()
-        return bool(compute_utils.is_volume_backed_instance(context, instance))
-
     # -- shelved servers ------------------------------------------------------
 
     def placeless(self, uuids: Collection[str]) -> Collection[str]:

@@ -42,36 +42,19 @@ class Volumes:
         For that Nova connects volumes before it calls anything else, and before the record
         of the server names the node; only Placement knows it.
         """
-        is_unshelved = instance.node is None and (
-            (instance.vm_state, instance.task_state)
-            == (vm_states.SHELVED_OFFLOADED, task_states.SPAWNING)
-        )
-        if is_unshelved:
+        unshelved = vm_states.SHELVED_OFFLOADED, task_states.SPAWNING
+        if instance.node is None and (instance.vm_state, instance.task_state) == unshelved:
             with translated(Doing.PREPARE, instance):
                 self._reserve_for(instance)
         with translated(Doing.LOOK, instance):
             return dict(self._driver.get_volume_connector(instance))
 
     def _reserve_for(self, instance: Any) -> None:
-        names = {
-            self._driver.record_uuid(name): name for name in self._driver.get_available_nodes()
-        }
-        places = [names[uuid] for uuid in self._records.places(instance) if uuid in names]
+        chosen = self._records.places(instance)
+        names = self._driver.get_available_nodes()
+        place = next((name for name in names if self._driver.record_uuid(name) in chosen), "")
         try:
-            carrier = self._driver.node_of(instance)
-        except exceptions.InstanceNotFound:
-            carrier = None
-        is_elsewhere = not self._driver.picks_nodes() and carrier not in (None, *places)
-        if len(places) != 1 or is_elsewhere:
-            raise exceptions.ReservationFailed(
-                instance.uuid,
-                "can't tell which compute node the scheduler chose: "
-                f"{', '.join(places) or 'none'}. What an earlier try reserved is released within "
-                "two refreshes",
-                candidates=len(places),
-            )
-        try:
-            self._driver.prepare_for_spawn(_Placed(instance, places[0]))
+            self._driver.prepare_for_spawn(_Placed(instance, place))
         except Exception:
             # Nova undoes nothing as early as this.
             self._records.release_place(instance)

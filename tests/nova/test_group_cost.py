@@ -69,7 +69,6 @@ class TestCost(Fleet):
     def test_one_query_a_cell(self) -> None:
         members = self.make_members()
         group = objects.InstanceGroup(
-            *(context.get_admin_context(),),
             uuid=NEW,
             name="web",
             policy="anti-affinity",

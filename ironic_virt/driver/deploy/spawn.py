@@ -90,10 +90,10 @@ class Spawn:
         if node.instance_uuid == instance.uuid:
             self._site.nodes.check_carries(node, instance.uuid)
             return node
-        with self._site.service.metrics.step("reserving"), self._groups.turn(instance) as grouped:
-            return self._reserve(node, instance, grouped)
+        with self._site.service.metrics.step("reserving"), self._groups.turn(instance):
+            return self._reserve(node, instance)
 
-    def _reserve(self, node: Node, instance: InstanceLike, grouped: bool) -> Node:
+    def _reserve(self, node: Node, instance: InstanceLike) -> Node:
         self._site.nodes.check_free(node, instance.uuid)
         if reason := resources.why_not_free(node):
             raise exceptions.NodeNotAvailable(node.uuid, instance.uuid, reason)
@@ -109,19 +109,17 @@ class Spawn:
             self._completion.undo_after(exc, instance, has_volumes=False)
             raise
         try:
-            self._check(reserved, instance, grouped)
+            self._check(reserved, instance)
         except Exception as exc:
             self._completion.undo_after(exc, instance, has_volumes=False)
             raise
         LOG.info("Node %s is reserved for instance %s", node.uuid, instance.uuid)
         return reserved
 
-    def _check(self, node: Node, instance: InstanceLike, grouped: bool) -> None:
+    def _check(self, node: Node, instance: InstanceLike) -> None:
         """Look again: what others do meanwhile, Nova's scheduler has not seen."""
         reason = resources.why_not_deployable(node)
-        if reason is None and grouped:
-            reason = self._groups.why_not(instance, node.domain)
-        if reason is not None:
+        if reason := reason or self._groups.why_not(instance, node):
             raise exceptions.NodeNotAvailable(node.uuid, instance.uuid, reason)
 
     # -- the whole way --------------------------------------------------------

@@ -88,10 +88,10 @@ class Reservation:
         """
         with contextlib.suppress(exceptions.InstanceNotFound):
             return Held.of(self._site, instance).node
-        with self._site.service.metrics.step("reserving"), self._groups.turn(instance) as grouped:
-            return self._reserve(instance, image, grouped)
+        with self._site.service.metrics.step("reserving"), self._groups.turn(instance):
+            return self._reserve(instance, image)
 
-    def _reserve(self, instance: InstanceLike, image: ImageLike | None, grouped: bool) -> Node:
+    def _reserve(self, instance: InstanceLike, image: ImageLike | None) -> Node:
         spec = RequestSpec.from_flavor(
             instance.flavor,
             image=image,
@@ -100,11 +100,11 @@ class Reservation:
         notes = allocation_extra.make_notes(instance, image, self._site.service.host)
         rounds: list[str] = []
         while True:
-            choice = self._choose(instance, spec, grouped, fresh=bool(rounds))
+            choice = self._choose(instance, spec, fresh=bool(rounds))
             if not choice.nodes or len(rounds) == MOST_ROUNDS:
                 raise self._none(instance, choice, rounds)
             self._site.service.report_progress(instance, "reserving")
-            outcome = self._round(instance, spec, choice, notes, grouped)
+            outcome = self._round(instance, spec, choice, notes)
             if isinstance(outcome, Node):
                 self._site.nodes.note(outcome)
                 LOG.info(
@@ -117,23 +117,18 @@ class Reservation:
             rounds.append(f"{len(choice.nodes)} of {choice.fitting} candidates, {why}")
             spec = spec.without(useless)
 
-    def _choose(
-        self, instance: InstanceLike, spec: RequestSpec, grouped: bool, *, fresh: bool
-    ) -> Choice:
+    def _choose(self, instance: InstanceLike, spec: RequestSpec, *, fresh: bool) -> Choice:
         """Candidates; if there are none, or were none before, from a fresh list."""
-        choice = self._choice(self._site.nodes.snapshot(refresh=fresh), instance, spec, grouped)
+        choice = self._choice(self._site.nodes.snapshot(refresh=fresh), instance, spec)
         if choice.nodes or fresh:
             return choice
-        return self._choice(self._site.nodes.snapshot(refresh=True), instance, spec, grouped)
+        return self._choice(self._site.nodes.snapshot(refresh=True), instance, spec)
 
-    def _choice(
-        self, snapshot: Snapshot, instance: InstanceLike, spec: RequestSpec, grouped: bool
-    ) -> Choice:
+    def _choice(self, snapshot: Snapshot, instance: InstanceLike, spec: RequestSpec) -> Choice:
         """Candidates in the failure domains that suit best."""
-        levels, about = self._groups.preferences(
-            instance, snapshot, self._pools.allowed(snapshot), in_group=grouped
-        )
-        for allowed in levels or [()]:
+        allowed = self._pools.allowed(snapshot)
+        levels, about = self._groups.preferences(instance, snapshot, allowed)
+        for uuids in levels or [()]:
             choice = candidates.choose_nodes(
                 snapshot.free,
                 spec,
@@ -144,7 +139,7 @@ class Reservation:
                 prefer=lambda kind: (
                     instance.node == pool_name(self._site.service.host, (kind[0] or "", kind[1]))
                 ),
-                allowed=allowed,
+                allowed=uuids,
             )
             if choice.nodes:
                 break
@@ -172,7 +167,6 @@ class Reservation:
         spec: RequestSpec,
         choice: Choice,
         notes: Mapping[str, Any],
-        grouped: bool,
     ) -> Node | tuple[str, Collection[str]]:
         """The node that is reserved, or why there is none and what not to ask for again."""
         uuids = [node.uuid for node in choice.nodes]
@@ -186,7 +180,7 @@ class Reservation:
             )
             allocation = self._decided(instance, allocation)
             if allocation.state == allocations.ACTIVE and allocation.node_uuid:
-                return self._taken(instance, allocation.node_uuid, grouped)
+                return self._taken(instance, allocation.node_uuid)
             self._give_up(instance)
             if allocation.state == allocations.ALLOCATING:
                 timeout = self._site.conf.ironic.allocation_timeout
@@ -206,9 +200,7 @@ class Reservation:
             self._give_up_after(exc, instance)
             raise
 
-    def _taken(
-        self, instance: InstanceLike, uuid: str, grouped: bool
-    ) -> Node | tuple[str, Collection[str]]:
+    def _taken(self, instance: InstanceLike, uuid: str) -> Node | tuple[str, Collection[str]]:
         """Look at the node that Ironic has reserved, and at the others of its group."""
         useless = [uuid]
         try:
@@ -217,8 +209,8 @@ class Reservation:
             reason = resources.why_not_deployable(node)
         except (exceptions.NodeNotAvailable, exceptions.NodeNotOurs) as exc:
             reason = exc.reason
-        if reason is None and grouped:
-            reason, useless = self._groups.why_not(instance, node.domain), []
+        if reason is None:
+            reason, useless = self._groups.why_not(instance, node), []
         if reason is None:
             return node
         self._give_up(instance)

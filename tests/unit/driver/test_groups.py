@@ -92,10 +92,8 @@ class Records:
 
 
 def rack(fake: FakeIronic, name: str, **fields: Any) -> str:
-    uuid: str = fake.add_node(
-        ports=1, resource_class="gold", properties={"capabilities": f"rack:{name}"}, **fields
-    )
-    return uuid
+    properties = {"capabilities": f"rack:{name}"}
+    return str(fake.add_node(ports=1, resource_class="gold", properties=properties, **fields))
 
 
 def carrier(fake: FakeIronic) -> str | None:
