@@ -2,8 +2,6 @@
 
 """Clocks that a test moves: one that threads can wait on, and one that stands still at will."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterable

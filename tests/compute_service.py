@@ -2,8 +2,6 @@
 
 """A compute service with nothing but a name, records and a driver."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path

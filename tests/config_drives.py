@@ -2,8 +2,6 @@
 
 """The config drives that a fake Ironic was sent."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ironic_virt.testing.fake_ironic import FakeIronic

@@ -2,8 +2,6 @@
 
 """What any test may use."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from typing import Any

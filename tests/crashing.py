@@ -2,8 +2,6 @@
 
 """A process that dies at a request of our choice."""
 
-from __future__ import annotations
-
 import threading
 from typing import Any
 

@@ -9,8 +9,6 @@ alone.  A URL in ``IRONIC_VIRT_MARIADB_URL`` or ``IRONIC_VIRT_POSTGRESQL_URL`` n
 the server to use.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import glob

@@ -5,8 +5,6 @@
 ``IRONIC_VIRT_TEST_DEPTH`` is ``quick``, the default, or ``nightly``.
 """
 
-from __future__ import annotations
-
 import os
 from typing import TypeVar
 

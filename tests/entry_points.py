@@ -2,8 +2,6 @@
 
 """Entry points of a project that somebody else has installed."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -7,8 +7,6 @@ lines name the test as flaky.  A test that fails again, many tests that fail at 
 module that can't be collected fail the run as ever.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -6,8 +6,6 @@ It takes a tenth of the time of :class:`KeystoneChannel` over ``fake.adapter()``
 keystoneauth1 and requests do has its own tests, and tests over HTTP.
 """
 
-from __future__ import annotations
-
 import functools
 import json as encoding
 from collections.abc import Mapping, Sequence

@@ -2,8 +2,6 @@
 
 """Reads an ISO 9660 image as Linux does (Rock Ridge) and as Windows does (Joliet)."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import io

@@ -9,8 +9,6 @@ is and in base64.  A config drive that is an image is gzipped, where no mark can
 beginning of any gzipped file in base64 counts as a secret, too.
 """
 
-from __future__ import annotations
-
 import base64
 import os
 import shutil

@@ -2,8 +2,6 @@
 
 """Ports for servers that can't choose a free one themselves."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 from collections.abc import Iterator

@@ -6,8 +6,6 @@ Most programs spend far more time on imports than on what a test has them do.  D
 test how a program starts.
 """
 
-from __future__ import annotations
-
 import atexit
 import functools
 import os

@@ -7,8 +7,6 @@ Here a method is called for a node in a state, and what came of it is put into t
 words, the same on any Ironic.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import tomllib
 from collections.abc import Callable, Mapping, Sequence

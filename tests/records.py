@@ -2,8 +2,6 @@
 
 """An instance's record, also of one whose record is gone."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

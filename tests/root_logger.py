@@ -2,8 +2,6 @@
 
 """The root logger as it was, around a command that runs in a test's own process."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 from collections.abc import Iterator

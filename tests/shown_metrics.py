@@ -2,8 +2,6 @@
 
 """A driver to which everything that an alert is about happens, and what its metrics are for."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import uuid

@@ -6,8 +6,6 @@ nohup has its children ignore SIGHUP, and a shell those SIGINT that it starts in
 background; who starts processes hands that on to them.
 """
 
-from __future__ import annotations
-
 import contextlib
 import signal
 from collections.abc import Iterator

@@ -2,8 +2,6 @@
 
 """``ironic-virt-status upgrade check`` on a host, and its output for each kind of host."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -7,8 +7,6 @@
 The exit status is 1 if anything unsafe was found.
 """
 
-from __future__ import annotations
-
 import argparse
 import collections
 import functools

@@ -6,8 +6,6 @@ What Nova and Placement know of a server is copied, row by row, from a server th
 has built, so that a row lacks nothing that Nova writes.  Rows are written at once for all nodes.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import datetime
 import random

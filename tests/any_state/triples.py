@@ -6,8 +6,6 @@ A triple is one value of each axis.  Which combinations can't be is said by :dat
 each rule with its reason; all others that differ may be drawn.  Nothing here touches anything.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import random

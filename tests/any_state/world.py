@@ -9,8 +9,6 @@ node must not depend on its neighbours.
 Time is Ironic's alone: it goes on by half a second with each request.
 """
 
-from __future__ import annotations
-
 import logging
 import random
 import time

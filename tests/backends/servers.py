@@ -2,8 +2,6 @@
 
 """A Redis or an etcd of a test's own."""
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 import tempfile

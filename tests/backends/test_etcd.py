@@ -2,8 +2,6 @@
 
 """etcd with several members, with users and passwords, and over TLS."""
 
-from __future__ import annotations
-
 import subprocess
 import time
 from collections.abc import Callable, Iterator

@@ -2,8 +2,6 @@
 
 """The shipped settings of HAProxy: no request of a process that has ended reaches Ironic late."""
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import http.server

@@ -2,8 +2,6 @@
 
 """What the locks of real backends do, on which a lease is built."""
 
-from __future__ import annotations
-
 import socket
 import time
 from collections.abc import Iterator

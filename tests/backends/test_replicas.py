@@ -2,8 +2,6 @@
 
 """A Redis with replicas: after a failover, the former primary may go on renewing locks."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from typing import Any

@@ -2,8 +2,6 @@
 
 """Two processes of one host name: one serves, one waits, and a lease says which."""
 
-from __future__ import annotations
-
 import signal
 import time
 from collections.abc import Iterator

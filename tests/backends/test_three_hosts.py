@@ -2,8 +2,6 @@
 
 """The start page with three hosts, followed to the letter, on a MariaDB."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Iterator
 from pathlib import Path

@@ -8,8 +8,6 @@ The exit status is 1 if anything was found; with a planted fault, if nothing was
 who does what, not when it arrives: the same seed gives the same storm, and a history much like it.
 """
 
-from __future__ import annotations
-
 import argparse
 import collections
 import faulthandler

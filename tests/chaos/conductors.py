@@ -2,8 +2,6 @@
 
 """Conductors of Ironic's that die, and the operator who starts one when nothing else helps."""
 
-from __future__ import annotations
-
 import collections
 import random
 import shutil

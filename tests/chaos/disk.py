@@ -2,8 +2,6 @@
 
 """A small disk for the services' SQLite database, which gets full.  Needs root: it is mounted."""
 
-from __future__ import annotations
-
 import collections
 import contextlib
 import errno

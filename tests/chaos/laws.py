@@ -2,8 +2,6 @@
 
 """What must be so when all has settled; the numbers are those of the invariants."""
 
-from __future__ import annotations
-
 import collections
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -2,8 +2,6 @@
 
 """What Ironic has, asked past the proxy."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -2,8 +2,6 @@
 
 """``ironic-virt-compute`` with a fault of :mod:`tests.simulation.planted`, for chaos to find."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Sequence

@@ -2,8 +2,6 @@
 
 """Users: what they request, which answers they get, and what they see in Ironic then."""
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import random

@@ -2,8 +2,6 @@
 
 """What goes wrong: requests to Ironic, processes, connections to the database."""
 
-from __future__ import annotations
-
 import collections
 import random
 import signal

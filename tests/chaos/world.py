@@ -2,8 +2,6 @@
 
 """One run: a seed's deployment in a seed's storm, and whether it has settled afterwards."""
 
-from __future__ import annotations
-
 import collections
 import contextlib
 import dataclasses

@@ -2,8 +2,6 @@
 
 """All that a functional test logs is searched for secrets at the end of the run."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

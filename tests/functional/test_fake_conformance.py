@@ -6,8 +6,6 @@
 expectations do.
 """
 
-from __future__ import annotations
-
 import contextlib
 
 import pytest

@@ -2,8 +2,6 @@
 
 """What fails once and passes by itself is named and fails no run; all else still fails it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -2,8 +2,6 @@
 
 """Ironic over TLS behind a proxy that is reached over TLS, too: TLS inside TLS."""
 
-from __future__ import annotations
-
 import contextlib
 import http.server
 import socket

@@ -2,8 +2,6 @@
 
 """The lanes of ``.ci/run``: one that hangs shows where, fails, and keeps no other from running."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

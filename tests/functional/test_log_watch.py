@@ -2,8 +2,6 @@
 
 """The search of the logs for secrets can fail."""
 
-from __future__ import annotations
-
 import base64
 import itertools
 import os

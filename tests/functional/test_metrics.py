@@ -6,8 +6,6 @@ Each query of the dashboard and of the alerts must find series in what a driver 
 after a day on which everything happened.
 """
 
-from __future__ import annotations
-
 import re
 import socket
 from collections.abc import Mapping

@@ -2,8 +2,6 @@
 
 """The pytest plugin, as a project uses it that knows only its fixtures."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

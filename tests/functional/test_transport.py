@@ -2,8 +2,6 @@
 
 """Answers over real sockets that come slowly, never end, or are larger than they look."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import threading

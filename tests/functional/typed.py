@@ -2,8 +2,6 @@
 
 """What a reader types who follows a page: its files and commands, run by a shell as printed."""
 
-from __future__ import annotations
-
 import os
 import pathlib
 import re

@@ -2,8 +2,6 @@
 
 """Compute services as processes on the real Ironic, and ``ironic-virt`` commands."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import subprocess

@@ -2,8 +2,6 @@
 
 """A compute service with nothing but a driver, on a real Ironic."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import json

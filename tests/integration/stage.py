@@ -2,8 +2,6 @@
 
 """Where a test begins: a real Ironic with nodes, a compute service, and somebody else."""
 
-from __future__ import annotations
-
 import functools
 import tempfile
 from collections.abc import Callable, Iterator

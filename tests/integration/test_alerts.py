@@ -5,8 +5,6 @@
 It is in Debian's package prometheus, with promtool; it need not run.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

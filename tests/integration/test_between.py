@@ -2,8 +2,6 @@
 
 """A client of the real Ironic with something between the two that gets in the way."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator
 from pathlib import Path

@@ -2,8 +2,6 @@
 
 """A real ``ironic-virt-compute`` on the real Ironic: builds, a power cut, deletes."""
 
-from __future__ import annotations
-
 import signal
 
 from ironic_virt.compute.states import TaskState

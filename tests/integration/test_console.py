@@ -2,8 +2,6 @@
 
 """Consoles on a real Ironic: a line that two want, a failure, a service that dies."""
 
-from __future__ import annotations
-
 import shutil
 import socket
 from typing import Any

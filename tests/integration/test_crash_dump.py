@@ -2,8 +2,6 @@
 
 """What ``ironic-virt server`` asks of a server, carried out on the real Ironic."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 

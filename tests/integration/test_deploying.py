@@ -2,8 +2,6 @@
 
 """What a flavor, an image and options ask of a deployment, on a real Ironic."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import random

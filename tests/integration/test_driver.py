@@ -2,8 +2,6 @@
 
 """The driver on a real Ironic: the life of an instance, and what can get in its way."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Iterator
 from pathlib import Path

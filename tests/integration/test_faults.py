@@ -2,8 +2,6 @@
 
 """The driver on a real Ironic, with a fault proxy between them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -2,8 +2,6 @@
 
 """What a real Ironic's history adds to an error."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -2,8 +2,6 @@
 
 """Interfaces of an instance on a real Ironic, and what Neutron records of them."""
 
-from __future__ import annotations
-
 import uuid
 from typing import Any
 

@@ -6,8 +6,6 @@ At each settled point it shows what a full list shows, but for nodes that went,
 which the next sweep finds.
 """
 
-from __future__ import annotations
-
 import datetime
 from collections.abc import Iterator, Sequence
 from typing import Any

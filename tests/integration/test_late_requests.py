@@ -2,8 +2,6 @@
 
 """Requests that Ironic carries out long after they were given up, on a node that is another's."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any

@@ -2,8 +2,6 @@
 
 """What the driver does not conclude, but looks up: on a real Ironic behind a fault proxy."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator
 from pathlib import Path

@@ -2,8 +2,6 @@
 
 """Power on a real Ironic: failures, and nodes that are never powered off."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -2,8 +2,6 @@
 
 """The pages of procedures, followed to the letter on the real Ironic."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable, Iterator
 from pathlib import Path

@@ -2,8 +2,6 @@
 
 """The table of provision states on the real Ironic, brought into each of them by force."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import uuid

@@ -2,8 +2,6 @@
 
 """Rebuilds on a real Ironic: how they go, what refuses them, a service that dies."""
 
-from __future__ import annotations
-
 import uuid
 from typing import Any
 

@@ -2,8 +2,6 @@
 
 """Rescues on a real Ironic: there and back, failures, a service that dies."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -2,8 +2,6 @@
 
 """The real Ironic picks the nodes."""
 
-from __future__ import annotations
-
 import concurrent.futures
 import dataclasses
 from collections.abc import Iterator

@@ -2,8 +2,6 @@
 
 """The start page on a standalone Ironic with ``http_basic``, as Bifrost sets one up."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

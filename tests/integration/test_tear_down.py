@@ -6,8 +6,6 @@ Fake hardware never fails and is in most states for a moment only, so nodes are
 put into a state in the database; all that follows is Ironic's own doing.
 """
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor

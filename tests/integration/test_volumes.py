@@ -2,8 +2,6 @@
 
 """Instances with volumes on a real Ironic, whose own storage interfaces look at the targets."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Sequence
 from typing import Any

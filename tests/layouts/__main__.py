@@ -8,8 +8,6 @@ The last line says in how many layouts that server was kept, another one booted,
 the exit code is 0 if that is all of them.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

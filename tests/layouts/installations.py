@@ -6,8 +6,6 @@ What takes long to make is kept in a directory: the environments with Nova, and 
 Debian, without our package.
 """
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

@@ -2,8 +2,6 @@
 
 """What the README says for Nova, read from it: whoever follows it does just this."""
 
-from __future__ import annotations
-
 import configparser
 import re
 import shlex

@@ -6,8 +6,6 @@ Each step prints what it has seen on the machine itself and how long it took; th
 figures.  The exit code is 0 if all was as it should be.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

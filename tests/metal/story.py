@@ -5,8 +5,6 @@
 A step goes on from what the one before has left, so one that fails ends the story.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import socket

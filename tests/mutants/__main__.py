@@ -9,8 +9,6 @@ The exit status is 1 if others do.  With ``--for`` mutants are tried in an order
 gives, and after so many seconds a room no more of them are begun with.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import fnmatch

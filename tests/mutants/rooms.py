@@ -2,8 +2,6 @@
 
 """Which files are mutated, which tests run, and which mutants may survive: ``rooms.toml``."""
 
-from __future__ import annotations
-
 import fnmatch
 import tomllib
 from collections import defaultdict

@@ -2,8 +2,6 @@
 
 """Nova's test cases under pytest."""
 
-from __future__ import annotations
-
 from typing import Any
 from unittest import mock
 

@@ -12,8 +12,6 @@ Untargeted code belongs to nova-compute, and all our nova-computes are in one ce
 of its database needs no global, and no lock.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from typing import Any

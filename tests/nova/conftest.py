@@ -5,8 +5,6 @@
 Nova's test support patches threads unless a variable is set before its first import.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 from collections.abc import Iterator

@@ -8,8 +8,6 @@ from finding endpoints, and either driver needs Ironic's; and their cells have a
 that ours do without (:mod:`tests.nova.cells`).
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import itertools

@@ -2,8 +2,6 @@
 
 """How long each step of a scenario takes, and how many requests, driver by driver."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import threading

@@ -2,8 +2,6 @@
 
 """``ironic-virt-fleet`` in the real Nova, over the fake Ironic."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

@@ -8,8 +8,6 @@ line.  It prints another: for each name the driver's class, and what its loading
 Nova is imported once.  Each configuration is read in its own fork, as the first one.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os

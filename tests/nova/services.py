@@ -9,8 +9,6 @@ driver reads a global of its module; each service gets its own module, loaded fr
 the same file.  Nothing else of either driver is touched; Nova's own loader loads it.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import itertools
 import sys

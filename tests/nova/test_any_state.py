@@ -2,8 +2,6 @@
 
 """A short version of ``make any-state``: a draw in which each state comes up."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -2,8 +2,6 @@
 
 """What ``make any-state`` and ``make verbs`` have found, one by one."""
 
-from __future__ import annotations
-
 import pytest
 from nova.compute import task_states
 from nova.db.main import models

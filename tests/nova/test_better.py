@@ -2,8 +2,6 @@
 
 """Cases in which Nova's in-tree driver does harm or waits forever, and ours doesn't."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import ClassVar

@@ -2,8 +2,6 @@
 
 """Nova's own driver and this one say the same of nodes in all states, but for a few things."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

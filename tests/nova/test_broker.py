@@ -2,8 +2,6 @@
 
 """Whether a process reaches its message broker: a real RabbitMQ, and what is in front of one."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Iterator
 from typing import Any

@@ -2,8 +2,6 @@
 
 """A server's config drive, as it has come to the real Ironic."""
 
-from __future__ import annotations
-
 import base64
 import json
 import shutil

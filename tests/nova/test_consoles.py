@@ -2,8 +2,6 @@
 
 """Consoles of servers by Nova's API, with Nova's in-tree driver and with ours."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import shutil

@@ -2,8 +2,6 @@
 
 """A flavor that asks for deploy steps, in the real Nova."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -6,8 +6,6 @@ Each tool writes nova.conf in its own way, which is done here as the tool does i
 write without our file is short here; its ``[ironic]`` has all that the tool writes there.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -2,8 +2,6 @@
 
 """What flavor, image and project say of a deployment, as written to the node; both drivers."""
 
-from __future__ import annotations
-
 import json
 from typing import ClassVar
 

@@ -2,8 +2,6 @@
 
 """Nova finds the driver wherever it lies, from a real wheel; and what is so without Nova."""
 
-from __future__ import annotations
-
 import ast
 import re
 import shutil

@@ -2,8 +2,6 @@
 
 """The Nova error that nova-compute gets for each of our errors, and what it does then."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

@@ -2,8 +2,6 @@
 
 """``[DEFAULT] concurrency_backend = eventlet``, which Nova still has."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -2,8 +2,6 @@
 
 """``ironic-virt-fleet check`` in the real Nova: what it finds, and what fixes it."""
 
-from __future__ import annotations
-
 from nova.cmd import manage
 from nova.db.main import models
 

@@ -2,8 +2,6 @@
 
 """Corrections look again, and change nothing if what was found is no longer so."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import dataclasses

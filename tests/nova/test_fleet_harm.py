@@ -2,8 +2,6 @@
 
 """What ``ironic-virt-fleet`` refuses, and whom it leaves alone, with both drivers' services."""
 
-from __future__ import annotations
-
 import datetime
 import shutil
 from pathlib import Path

@@ -2,8 +2,6 @@
 
 """``ironic-virt-fleet apply`` and ``undo``, killed again and again, on a real MariaDB."""
 
-from __future__ import annotations
-
 import json
 import random
 import signal

@@ -2,8 +2,6 @@
 
 """What ``apply`` does to Nova's records on a real MariaDB, whoever else is at work."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import subprocess

@@ -2,8 +2,6 @@
 
 """From a hash ring to shards and back, by ``ironic-virt-fleet plan``, ``apply`` and ``undo``."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ironic_virt.exit_codes import FleetExitCode

@@ -2,8 +2,6 @@
 
 """``ironic-virt-fleet pools enter`` and ``leave`` in the real Nova, with servers."""
 
-from __future__ import annotations
-
 import contextlib
 import datetime
 from collections.abc import Iterator

@@ -2,8 +2,6 @@
 
 """What is read of services and cells, and set in Ironic: leases, names, clocks and shards."""
 
-from __future__ import annotations
-
 import datetime
 from types import SimpleNamespace
 from unittest import mock

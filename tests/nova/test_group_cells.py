@@ -7,8 +7,6 @@ production, a nova-compute has its cell's database.  So here each thread's conte
 that of the request to nova-compute, or of the nova-compute that starts.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from typing import Any, ClassVar

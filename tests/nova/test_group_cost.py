@@ -2,8 +2,6 @@
 
 """What a filter of server groups asks Nova's databases in a large group, and what it takes."""
 
-from __future__ import annotations
-
 import sys
 import time
 import uuid

@@ -2,8 +2,6 @@
 
 """The filters of server groups alone: which class Nova loads, and what hypervisors get."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

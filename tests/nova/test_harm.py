@@ -2,8 +2,6 @@
 
 """What goes wrong in Ironic behind Nova's back: what its own driver does then, and what ours."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

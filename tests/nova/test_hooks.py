@@ -2,8 +2,6 @@
 
 """Hooks of a project that is installed next to Nova: the example of the documentation."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import shutil

@@ -2,8 +2,6 @@
 
 """Interfaces that come to a server and go, with Nova's in-tree driver and with ours."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

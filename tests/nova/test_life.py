@@ -2,8 +2,6 @@
 
 """The life of a server, with Nova's in-tree driver and with ours."""
 
-from __future__ import annotations
-
 import pytest
 from nova import context
 

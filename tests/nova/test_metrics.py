@@ -2,8 +2,6 @@
 
 """``[ironic] metrics_port`` in the real Nova."""
 
-from __future__ import annotations
-
 import socket
 import subprocess
 import sys

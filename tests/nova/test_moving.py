@@ -2,8 +2,6 @@
 
 """``nova-manage db ironic_compute_node_move``: from a dead compute service to another one."""
 
-from __future__ import annotations
-
 import pytest
 
 from ironic_virt.testing.fault_proxy import FaultProxy

@@ -2,8 +2,6 @@
 
 """The config drive of a server on ports and bonds, compared with Nova's own driver's."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -2,8 +2,6 @@
 
 """Compute services that Nova does not know yet, on nodes that are in use already."""
 
-from __future__ import annotations
-
 import logging
 from typing import Any
 

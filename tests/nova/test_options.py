@@ -2,8 +2,6 @@
 
 """Our options together with Nova's."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -2,8 +2,6 @@
 
 """A compute service that goes away and comes back, and an Ironic that does."""
 
-from __future__ import annotations
-
 import pytest
 from keystoneauth1.exceptions import DiscoveryFailure
 from nova import context

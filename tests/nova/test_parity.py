@@ -2,8 +2,6 @@
 
 """Names and values that Nova has a rule for: the same by ours and by Nova's own functions."""
 
-from __future__ import annotations
-
 import inspect
 import json
 from typing import Any

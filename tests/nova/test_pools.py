@@ -2,8 +2,6 @@
 
 """Ironic picks the nodes: several computes serve the same ones, in the real Nova."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

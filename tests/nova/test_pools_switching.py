@@ -6,8 +6,6 @@ From a compute node for each node, and back to that, with servers; and to Nova's
 the servers are gone.
 """
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 from nova import context

@@ -2,8 +2,6 @@
 
 """Power states that change without Nova, nodes that are never powered off, NMIs, diagnostics."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

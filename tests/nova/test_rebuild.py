@@ -2,8 +2,6 @@
 
 """Rebuilds that keep a disk, and rebuilds that fail in Ironic, with both drivers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -2,8 +2,6 @@
 
 """What differs between releases of Nova, and one that is too old."""
 
-from __future__ import annotations
-
 import inspect
 from unittest import mock
 

@@ -2,8 +2,6 @@
 
 """What nova-compute was doing when it stopped, and what becomes of it at its next start."""
 
-from __future__ import annotations
-
 import threading
 from typing import Any
 

@@ -2,8 +2,6 @@
 
 """The deprecated ``peer_list``: compute services share nodes by a hash ring."""
 
-from __future__ import annotations
-
 import random
 import uuid
 from collections import Counter

@@ -2,8 +2,6 @@
 
 """Server groups by failure domain, in the real Nova over the fake Ironic."""
 
-from __future__ import annotations
-
 from collections import Counter
 from concurrent import futures
 from typing import Any, ClassVar

@@ -2,8 +2,6 @@
 
 """What the holder of a lease reads in its record among Nova's services, and writes there."""
 
-from __future__ import annotations
-
 from typing import Any
 from unittest import mock
 

@@ -6,8 +6,6 @@ After each event there is one period.  Then Nova's caches are dropped and all no
 pass, by Nova's own code: records, providers and allocations have to be as they were.
 """
 
-from __future__ import annotations
-
 import contextlib
 import datetime
 import functools

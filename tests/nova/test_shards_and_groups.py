@@ -2,8 +2,6 @@
 
 """Two compute services that share Ironic's nodes, by shards or by conductor groups."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -5,8 +5,6 @@
 Nova starts it in this process, as it has started the service before it.
 """
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 from typing import Any

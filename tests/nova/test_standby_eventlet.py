@@ -2,8 +2,6 @@
 
 """A lease under eventlet, where code that blocks stops all green threads."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from importlib import metadata

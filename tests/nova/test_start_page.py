@@ -5,8 +5,6 @@
 What else is on it: :mod:`tests.nova.test_deployers` loads its files.
 """
 
-from __future__ import annotations
-
 import argparse
 import shlex
 

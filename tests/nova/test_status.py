@@ -2,8 +2,6 @@
 
 """``ironic-virt-status upgrade check`` on the host of a nova-compute."""
 
-from __future__ import annotations
-
 import pytest
 
 from ironic_virt.testing.fake_ironic import FakeIronic, FakeIronicServer, RealClock

@@ -2,8 +2,6 @@
 
 """One node's providers instead of all: what is written is what Nova writes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

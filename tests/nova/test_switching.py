@@ -7,8 +7,6 @@ concessions: a compute API before 2.93, from which on it refuses every server, a
 that says what type its image has, because it doesn't go on without when Ironic can't tell.
 """
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 from nova import context

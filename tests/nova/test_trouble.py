@@ -2,8 +2,6 @@
 
 """What gets in the way of a build, and what the user reads; both drivers where they agree."""
 
-from __future__ import annotations
-
 import uuid
 from typing import Any
 from unittest import mock

@@ -2,8 +2,6 @@
 
 """Values on their way between Nova and the driver, and the config drive."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

@@ -2,8 +2,6 @@
 
 """What the driver is answered from Nova's records."""
 
-from __future__ import annotations
-
 import uuid
 from unittest import mock
 

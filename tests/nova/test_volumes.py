@@ -6,8 +6,6 @@ Cinder is Nova's stand-in, Ironic's storage interface the real one for Cinder, w
 looks at connectors and targets when the node is validated.
 """
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

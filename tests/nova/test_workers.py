@@ -7,8 +7,6 @@ The same fleet lives through the same periods of ``nova-compute`` three times: w
 which nothing has changed.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import sys

@@ -2,8 +2,6 @@
 
 """Availability zones: all nodes of a host are in its aggregates, in the real Nova."""
 
-from __future__ import annotations
-
 from typing import Any
 from unittest import mock
 

@@ -5,8 +5,6 @@
 python -m tests.nova.two_operators NOVA_CONF SEEDS
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import datetime

@@ -7,8 +7,6 @@ Ironic's URL and a port for metrics are its arguments.  It prints how many serve
 deployed, rebooted and deleted at once, and how many builds the metrics show.
 """
 
-from __future__ import annotations
-
 import os
 
 os.environ["OS_NOVA_DISABLE_EVENTLET_PATCHING"] = "0"

@@ -6,8 +6,6 @@ A broker that runs already is left in peace: a virtual host on it takes its admi
 and in its default one the queues of any other Nova have the same names.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

@@ -6,8 +6,6 @@ Pure but for :func:`write`.  The API, the scheduler and the conductor share a fi
 ``nova-compute`` has its own, without a database.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Mapping

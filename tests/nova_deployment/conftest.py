@@ -6,8 +6,6 @@ Collected only in an environment into which ``ironic-virt`` was installed from a
 next to Nova's programs.
 """
 
-from __future__ import annotations
-
 import contextlib
 import sys
 from collections.abc import Iterator

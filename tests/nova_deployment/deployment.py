@@ -6,8 +6,6 @@ The programs are those that ``pip install`` has put into this environment.  In t
 processes are stopped, and their databases and messages removed.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import subprocess

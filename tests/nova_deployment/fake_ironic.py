@@ -2,8 +2,6 @@
 
 """The fake Ironic as a process, for more nodes than a real one can have in a test."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any, Self

@@ -2,8 +2,6 @@
 
 """How long each step takes, and how many requests, as the servers' logs have them."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import re

@@ -6,8 +6,6 @@
 is none, the commit before the last change of the standby.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

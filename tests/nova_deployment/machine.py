@@ -5,8 +5,6 @@
 A HAProxy in a second network passes connections on to this machine's 127.0.0.1.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -6,8 +6,6 @@ A block of code has a name.  ``$`` is the prompt where ``nova-manage`` runs, and
 of a host with a ``nova-compute``.
 """
 
-from __future__ import annotations
-
 import configparser
 import json
 import random

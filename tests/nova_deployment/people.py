@@ -2,8 +2,6 @@
 
 """A user, who requests servers, and an operator, who looks at Ironic and Placement."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable

@@ -2,8 +2,6 @@
 
 """Two ``nova-compute`` of one host name, as on two machines: one serves, the other one waits."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence

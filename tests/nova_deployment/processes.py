@@ -5,8 +5,6 @@
 It can't outlive this process, even if this process is killed.
 """
 
-from __future__ import annotations
-
 import re
 import socket
 import time

@@ -6,8 +6,6 @@ The module has it as ``application``.  Every request is from that user, who is a
 a project of the same name; in production Keystone says so.
 """
 
-from __future__ import annotations
-
 import importlib
 import sys
 from collections.abc import Iterable

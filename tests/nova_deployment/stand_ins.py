@@ -5,8 +5,6 @@
 Neutron's stand-in is that of the real Ironic.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import threading

@@ -9,8 +9,6 @@ meanwhile.  With pools, with a record for each node, and with Nova's own driver,
 started again instead.
 """
 
-from __future__ import annotations
-
 import functools
 import sys
 import tempfile

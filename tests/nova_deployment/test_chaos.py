@@ -2,8 +2,6 @@
 
 """A storm over a Nova of several processes, on the real Ironic: like ``tests/chaos``."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import random

@@ -2,8 +2,6 @@
 
 """The journeys of two pages in ``doc/source/nova``, with servers that a reader watches."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator

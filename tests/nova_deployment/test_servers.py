@@ -2,8 +2,6 @@
 
 """Servers of a Nova whose services are separate processes, on the real Ironic."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 import subprocess

@@ -2,8 +2,6 @@
 
 """What becomes of servers when the active ``nova-compute`` of two is lost."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import signal

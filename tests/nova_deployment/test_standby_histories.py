@@ -2,8 +2,6 @@
 
 """Two ``nova-compute`` of one host name; at random, one or the other ends or hangs."""
 
-from __future__ import annotations
-
 import itertools
 import random
 import signal

@@ -2,8 +2,6 @@
 
 """Two ``nova-compute`` of one host name that change places on purpose, while servers are built."""
 
-from __future__ import annotations
-
 import signal
 from pathlib import Path
 

@@ -5,8 +5,6 @@
 It reads the databases of Nova and Placement, each in one transaction, and Ironic.
 """
 
-from __future__ import annotations
-
 import threading
 from collections import Counter
 from collections.abc import Collection, Sequence

@@ -8,8 +8,6 @@ the fake Ironic is compared with it.  One line tells what came of each; exit cod
 failed.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -2,8 +2,6 @@
 
 """The releases of OpenStack, as ``releases.toml`` lists them."""
 
-from __future__ import annotations
-
 import dataclasses
 import tomllib
 from pathlib import Path

@@ -5,8 +5,6 @@
 Each is kept, under a name that tells what it holds, until that changes.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

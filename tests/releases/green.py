@@ -3,8 +3,6 @@
 
 """A program: pytest with Nova patched for eventlet, as nova-compute up to 2025.2 runs."""
 
-from __future__ import annotations
-
 import os
 
 os.environ["OS_NOVA_DISABLE_EVENTLET_PATCHING"] = "0"

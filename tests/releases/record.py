@@ -2,8 +2,6 @@
 
 """The table of releases in the documentation."""
 
-from __future__ import annotations
-
 import csv
 import dataclasses
 import datetime

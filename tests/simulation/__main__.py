@@ -9,8 +9,6 @@ With ``--seed`` the history of that seed is printed whole.  The exit status is 1
 found; with ``--planted``, if a planted fault was not.
 """
 
-from __future__ import annotations
-
 import argparse
 import collections
 import functools

@@ -8,8 +8,6 @@ takes effect at one moment between its request and its end; one that failed may 
 effect or not, then or, if its request was on its way, a while later; one that was refused never.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 from collections.abc import Callable, Hashable, Sequence

@@ -2,8 +2,6 @@
 
 """What a deployment is made of: hosts with their options, and the nodes that they have."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import tempfile

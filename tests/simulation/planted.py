@@ -5,8 +5,6 @@
 A fault is a patch of a few lines.  :func:`table` says after how many seeds each was found.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import functools

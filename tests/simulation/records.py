@@ -6,8 +6,6 @@ A host has them as :class:`Troubled` shows them: a database that fails, or whose
 commit is lost.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import datetime
 from collections.abc import Callable, Collection, Iterable, Mapping

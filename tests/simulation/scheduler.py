@@ -7,8 +7,6 @@ answer, a pause, a lock, another thread.  So a seed gives the same history each 
 lock that is held while others run is an error.
 """
 
-from __future__ import annotations
-
 import heapq
 import random
 import types

@@ -2,8 +2,6 @@
 
 """The checker of histories: it accepts what some order explains, and nothing else."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

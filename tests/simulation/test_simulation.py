@@ -2,8 +2,6 @@
 
 """The simulation itself: it repeats itself, finds nothing, and finds what is planted."""
 
-from __future__ import annotations
-
 import logging
 import os
 import subprocess

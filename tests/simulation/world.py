@@ -2,8 +2,6 @@
 
 """A deployment in a seed's weather, from its first minute until nothing is left to do."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import random

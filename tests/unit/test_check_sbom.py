@@ -2,8 +2,6 @@
 
 """``make dist-check`` refuses a bill of materials that is not that of the wheel."""
 
-from __future__ import annotations
-
 import pathlib
 import runpy
 import types

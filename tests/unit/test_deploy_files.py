@@ -5,8 +5,6 @@
 That Nova loads the driver by them is shown in ``tests/nova/test_deployers.py``.
 """
 
-from __future__ import annotations
-
 import configparser
 import pathlib
 import re

@@ -2,8 +2,6 @@
 
 """Exit codes are one list, which the help and the documentation show."""
 
-from __future__ import annotations
-
 import pathlib
 from typing import Any
 

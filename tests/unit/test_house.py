@@ -2,8 +2,6 @@
 
 """``tools/house.py`` says which room has grown over its budget."""
 
-from __future__ import annotations
-
 import pathlib
 import runpy
 import types

@@ -2,8 +2,6 @@
 
 """Each line of WARNING or above has a code, and each code a place in the documentation."""
 
-from __future__ import annotations
-
 import pathlib
 import runpy
 import sys

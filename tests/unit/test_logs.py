@@ -2,8 +2,6 @@
 
 """Lines of the log that repeat nothing."""
 
-from __future__ import annotations
-
 import io
 import json
 import logging

@@ -6,8 +6,6 @@ Sphinx checks links from page to page (``make docs``).  Nothing is fetched here:
 another site this sees that it is ``https`` and leads to a place that the project knows.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Iterator

@@ -2,8 +2,6 @@
 
 """The pictures of terminals in the documentation show what the commands print today."""
 
-from __future__ import annotations
-
 import html
 import itertools
 import pathlib

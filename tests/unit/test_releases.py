@@ -2,8 +2,6 @@
 
 """What came of a release is counted, and written into the table."""
 
-from __future__ import annotations
-
 import csv
 import datetime
 from pathlib import Path

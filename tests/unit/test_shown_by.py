@@ -2,8 +2,6 @@
 
 """The tables of what the driver does name tests, and those exist."""
 
-from __future__ import annotations
-
 import ast
 import csv
 import functools

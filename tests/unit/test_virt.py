@@ -2,8 +2,6 @@
 
 """The values that pass between a service and the driver."""
 
-from __future__ import annotations
-
 from ironic_virt import virt
 
 

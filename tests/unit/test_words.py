@@ -6,8 +6,6 @@ An error of the driver's is shown as a server's fault.  Log lines may say instan
 options, which are Nova's too.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

@@ -2,8 +2,6 @@
 
 """``tools/words.py`` fails when a count of words is above its maximum."""
 
-from __future__ import annotations
-
 import pathlib
 import runpy
 import types

@@ -2,8 +2,6 @@
 
 """``ironic-virt`` as a user types it, in this process, with records of the test's own."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from collections.abc import Callable, Sequence

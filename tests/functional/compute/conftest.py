@@ -2,8 +2,6 @@
 
 """Records on each database that was selected (see :mod:`tests.databases`)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any

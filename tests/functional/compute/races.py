@@ -2,8 +2,6 @@
 
 """Processes that begin at the same moment, for tests of what happens when they meet."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

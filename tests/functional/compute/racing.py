@@ -11,8 +11,6 @@ The first candidates are looked up before it says that it is ready.  They are th
 and fewer than four: of four processes one loses at least, however they get their turns.
 """
 
-from __future__ import annotations
-
 import random
 import uuid
 from collections.abc import Sequence

@@ -7,8 +7,6 @@ another pool or deletes it, as chance has it, so often.  Prints a line ``most PO
 whenever it sees a pool that is too full.
 """
 
-from __future__ import annotations
-
 import random
 import uuid
 from collections.abc import Sequence

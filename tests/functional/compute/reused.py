@@ -6,8 +6,6 @@ Making the tables takes a server many times as long as emptying them, and what a
 seldom how they are made.
 """
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 from collections.abc import Callable, Iterator

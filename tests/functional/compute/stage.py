@@ -2,8 +2,6 @@
 
 """What tests of records put into them."""
 
-from __future__ import annotations
-
 import contextlib
 import datetime
 import types

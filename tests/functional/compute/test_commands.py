@@ -2,8 +2,6 @@
 
 """What the commands show and write, with records and no service."""
 
-from __future__ import annotations
-
 import csv
 import dataclasses
 import io

@@ -2,8 +2,6 @@
 
 """Wrong input: an exit code, one clear line, no traceback, and nothing has changed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 
 """Free nodes: the right ones, each once, from a random one on."""
 
-from __future__ import annotations
-
 import dataclasses
 import random
 import uuid

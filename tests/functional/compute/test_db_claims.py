@@ -2,8 +2,6 @@
 
 """Claims: no node twice and no instance with two nodes, in any race and after any crash."""
 
-from __future__ import annotations
-
 import functools
 from pathlib import Path
 

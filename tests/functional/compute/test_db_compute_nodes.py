@@ -2,8 +2,6 @@
 
 """Compute nodes' records: what a refresh writes, and what it leaves alone."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

@@ -2,8 +2,6 @@
 
 """Connections that the database ends."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

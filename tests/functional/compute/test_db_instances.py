@@ -2,8 +2,6 @@
 
 """An instance's records from its request to its history."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

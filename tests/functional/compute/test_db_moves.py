@@ -2,8 +2,6 @@
 
 """Moves between services: each guard, and one owner at any moment."""
 
-from __future__ import annotations
-
 import pytest
 
 from ironic_virt.compute.db import Database, records

@@ -2,8 +2,6 @@
 
 """Pools in the records: places by count, and never more than there are."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 
 """Each port belongs to one instance, in any race for it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

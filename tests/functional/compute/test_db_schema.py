@@ -2,8 +2,6 @@
 
 """The tables: made from nothing, whoever is cut off or comes in between, and of one version."""
 
-from __future__ import annotations
-
 import concurrent.futures
 import pathlib
 import sqlite3

@@ -2,8 +2,6 @@
 
 """Compute services' records: who is up, who was superseded, who can go."""
 
-from __future__ import annotations
-
 import pytest
 
 from ironic_virt.compute import errors

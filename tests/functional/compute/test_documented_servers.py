@@ -2,8 +2,6 @@
 
 """The pages about servers without Nova: their commands, in their order, with their file."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import pathlib

@@ -2,8 +2,6 @@
 
 """The whole life of an instance, whoever picks its node; the service dies in mid deployment."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

@@ -2,8 +2,6 @@
 
 """``ironic-virt-manage``, as an operator types it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

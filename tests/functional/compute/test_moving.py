@@ -2,8 +2,6 @@
 
 """Moves of nodes between services: each guard is tried, and each step is cut off."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 from collections.abc import Iterator

@@ -2,8 +2,6 @@
 
 """``ironic-virt-manage`` as an operator types it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 
 """Three services without shards serve the same nodes: Ironic picks among them."""
 
-from __future__ import annotations
-
 import concurrent.futures
 from collections import Counter
 from collections.abc import Iterator

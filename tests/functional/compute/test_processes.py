@@ -2,8 +2,6 @@
 
 """``ironic-virt-compute`` as real processes: signals, crashes, and each other."""
 
-from __future__ import annotations
-
 import json
 import signal
 from collections.abc import Iterator

@@ -2,8 +2,6 @@
 
 """Asking for instances and waiting for them, with no service but the test itself."""
 
-from __future__ import annotations
-
 import concurrent.futures
 import contextlib
 import dataclasses

@@ -2,8 +2,6 @@
 
 """How ``ironic-virt-compute`` starts, and how it says why it doesn't."""
 
-from __future__ import annotations
-
 import signal
 import socket
 import subprocess

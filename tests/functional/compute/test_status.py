@@ -2,8 +2,6 @@
 
 """``ironic-virt-status upgrade check`` on the host of a reference compute service."""
 
-from __future__ import annotations
-
 import sqlite3
 from pathlib import Path
 

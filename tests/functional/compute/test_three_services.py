@@ -2,8 +2,6 @@
 
 """Three services on one database, dozens of instances, and a power cut in the middle."""
 
-from __future__ import annotations
-
 import concurrent.futures
 from collections import Counter
 from collections.abc import Iterator

@@ -2,8 +2,6 @@
 
 """The shipped unit: what systemd would do by it, done to real processes."""
 
-from __future__ import annotations
-
 import configparser
 import pathlib
 import signal

@@ -2,8 +2,6 @@
 
 """Compute services that load the driver from an ini file by its entry point."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any

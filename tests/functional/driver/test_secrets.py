@@ -2,8 +2,6 @@
 
 """Everything secret passes through a driver; that no log has it, the end of the run shows."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import gzip

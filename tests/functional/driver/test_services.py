@@ -2,8 +2,6 @@
 
 """Several instances, several services, one Ironic."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

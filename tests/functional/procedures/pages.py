@@ -2,8 +2,6 @@
 
 """What an operator does who follows a page: the files and commands in it, in order."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 import textwrap

@@ -8,8 +8,6 @@ Two things are not an operator's: ``/etc/ironic-virt`` is a directory of the tes
 ``systemctl`` a script that starts and stops the processes, as there is no systemd.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

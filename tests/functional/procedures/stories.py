@@ -5,8 +5,6 @@
 The same stories run on the fake and on a real Ironic.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Callable

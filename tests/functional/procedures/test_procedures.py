@@ -2,8 +2,6 @@
 
 """The pages of procedures, followed to the letter on the fake Ironic."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

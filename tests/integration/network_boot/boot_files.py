@@ -7,8 +7,6 @@ boot script and the kickstart file, and wait for who runs on the node.  No node 
 of it, so the tests read it, and play the installer.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import re

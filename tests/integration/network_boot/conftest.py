@@ -2,8 +2,6 @@
 
 """An Ironic that boots nodes over the network, started once, and who uses it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -2,8 +2,6 @@
 
 """Instances on nodes that boot over the network, and what is left of them."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future

@@ -2,8 +2,6 @@
 
 """Installations by Anaconda, whose part the tests play, with Ironic's deploy interface."""
 
-from __future__ import annotations
-
 import base64
 
 import pytest

@@ -2,8 +2,6 @@
 
 """Images that are booted and not written, with Ironic's deploy interface ``ramdisk``."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -2,8 +2,6 @@
 
 """What Ironic takes an image for that its agent writes, and the deploy steps that it runs."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import re

@@ -2,8 +2,6 @@
 
 """A real ``ironic-virt-compute`` whose nodes boot over the network."""
 
-from __future__ import annotations
-
 from ironic_virt import virt
 from ironic_virt.compute.db import records
 from ironic_virt.compute.states import TaskState

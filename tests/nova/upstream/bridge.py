@@ -16,8 +16,6 @@ Within one call of the driver each question is put to the mocks once and answere
 memory afterwards: how often Ironic is asked is measured elsewhere, on a real one.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

@@ -2,8 +2,6 @@
 
 """``cases.toml``: which of Nova's cases run against our driver, and why not the others."""
 
-from __future__ import annotations
-
 import tomllib
 from collections import Counter
 from collections.abc import Iterator

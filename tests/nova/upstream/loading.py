@@ -2,8 +2,6 @@
 
 """Second copies of Nova's test modules, for which our driver is Nova's."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib.util
 import re

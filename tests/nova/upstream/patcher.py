@@ -5,8 +5,6 @@
 Ours makes what it writes first; the tests look at one addition for each key.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -7,8 +7,6 @@ Nova's module that the tests need to say how things are.  A private method of No
 driver is here only if tests replace it for that; it does nothing by itself.
 """
 
-from __future__ import annotations
-
 import types
 from typing import Any
 from unittest import mock

@@ -2,8 +2,6 @@
 
 """Run the cases of Nova that ``cases.toml`` lists."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 
 from tests.nova.upstream import listed, loading

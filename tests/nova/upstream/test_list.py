@@ -2,8 +2,6 @@
 
 """``cases.toml`` is true: every case of Nova's is there once, with the right verdict."""
 
-from __future__ import annotations
-
 import re
 import types
 import unittest

@@ -2,8 +2,6 @@
 
 """From what a test has its SDK connection return or raise to what Ironic would send."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 from unittest import mock

@@ -7,8 +7,6 @@ A test tells what Ironic answers, request by request, then reads from
 doesn't foresee fails the test.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json as jsonlib
 import random

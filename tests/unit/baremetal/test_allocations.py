@@ -2,8 +2,6 @@
 
 """Allocations as the client asks for them, and what it makes of the answers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

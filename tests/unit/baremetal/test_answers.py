@@ -5,8 +5,6 @@
 The texts are those of Ironic 39.0.0.
 """
 
-from __future__ import annotations
-
 import re
 import time
 from typing import Any

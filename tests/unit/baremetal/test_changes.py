@@ -2,8 +2,6 @@
 
 """What the calls that change or check a node send, and what they make of the answer."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 from collections.abc import Iterator

@@ -2,8 +2,6 @@
 
 """Which failures of polls mean that Ironic is down, and what is done then."""
 
-from __future__ import annotations
-
 import logging
 import random
 import threading

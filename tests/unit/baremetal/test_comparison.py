@@ -2,8 +2,6 @@
 
 """How far a page reaches back, and how large the next one is."""
 
-from __future__ import annotations
-
 from unittest import mock
 
 import pytest

@@ -2,8 +2,6 @@
 
 """From options to single HTTP requests, and what a broken connection becomes."""
 
-from __future__ import annotations
-
 import base64
 import io
 import logging

@@ -2,8 +2,6 @@
 
 """The failure domain of a node: where it is read, and that lists ask for no more than that."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

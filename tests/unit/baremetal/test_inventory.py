@@ -2,8 +2,6 @@
 
 """The inventory: what a refresh changes, what it never changes, who shares it."""
 
-from __future__ import annotations
-
 import copy
 import logging
 import threading

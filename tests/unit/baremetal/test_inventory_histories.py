@@ -7,8 +7,6 @@ node that is ours as it is, one that sweeps shows no others, and one that fails
 changes nothing.
 """
 
-from __future__ import annotations
-
 import datetime
 import itertools
 import os

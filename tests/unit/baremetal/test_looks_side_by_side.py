@@ -5,8 +5,6 @@
 Ironic, the clock and the threads are simulated, so that a thousand waits take no time.
 """
 
-from __future__ import annotations
-
 import heapq
 import itertools
 import random

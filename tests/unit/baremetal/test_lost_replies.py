@@ -5,8 +5,6 @@
 Every call that changes something goes through the same stories here.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from typing import Any

@@ -2,8 +2,6 @@
 
 """From Ironic's JSON to nodes: what is malformed costs its own node alone."""
 
-from __future__ import annotations
-
 import json
 import logging
 import threading

@@ -2,8 +2,6 @@
 
 """Listing: all that match and nothing else, or an error; never a part."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

@@ -2,8 +2,6 @@
 
 """Whether a patch has been applied agrees with what applying it does."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

@@ -2,8 +2,6 @@
 
 """NodeProperties as people enter them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -2,8 +2,6 @@
 
 """What an operator reads while Ironic does not answer, or refuses."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 from pathlib import Path

@@ -2,8 +2,6 @@
 
 """Changes on several pages: what is asked, and what can't be missed between two of them."""
 
-from __future__ import annotations
-
 import logging
 from typing import Any
 

@@ -2,8 +2,6 @@
 
 """What goes with a request, and what is done between two tries of a change."""
 
-from __future__ import annotations
-
 import contextlib
 import random
 from typing import Any

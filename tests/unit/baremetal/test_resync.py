@@ -2,8 +2,6 @@
 
 """What a refresh between full lists asks, and what it can't be fooled by."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 

@@ -2,8 +2,6 @@
 
 """How often, how long after, until when a request is sent again."""
 
-from __future__ import annotations
-
 import dataclasses
 import pathlib
 import random

@@ -2,8 +2,6 @@
 
 """Questions whose answer, or error, all share who ask meanwhile."""
 
-from __future__ import annotations
-
 import traceback
 
 import pytest

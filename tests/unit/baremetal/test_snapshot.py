@@ -2,8 +2,6 @@
 
 """Snapshots that grow out of each other know what one made again would know."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -2,8 +2,6 @@
 
 """What each state means: complete, and careful with what is unknown."""
 
-from __future__ import annotations
-
 import pytest
 
 from ironic_virt.baremetal import states

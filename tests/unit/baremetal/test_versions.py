@@ -2,8 +2,6 @@
 
 """Which API version goes with a request, and what a server of another version changes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

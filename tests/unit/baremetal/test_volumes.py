@@ -2,8 +2,6 @@
 
 """Volume connectors and targets as the client asks for them, and what it makes of the answers."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -5,8 +5,6 @@
 Time passes only when a test lets it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import random
 import threading

@@ -2,8 +2,6 @@
 
 """Medians, ratios and parts, and how a run ends.  The sides run in ``make bench``."""
 
-from __future__ import annotations
-
 import functools
 import importlib
 import json

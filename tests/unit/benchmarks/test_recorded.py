@@ -2,8 +2,6 @@
 
 """What is recorded in ``benchmarks/results``, and shown in the documentation."""
 
-from __future__ import annotations
-
 import json
 import pathlib
 from typing import Any

@@ -2,8 +2,6 @@
 
 """What the tests of the commands share."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

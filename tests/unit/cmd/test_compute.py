@@ -2,8 +2,6 @@
 
 """``ironic-virt-compute`` while it starts."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -2,8 +2,6 @@
 
 """The commands for fleets: which nodes they take, what they ask, exit codes and progress."""
 
-from __future__ import annotations
-
 import io
 import sys
 from pathlib import Path

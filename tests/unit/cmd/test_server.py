@@ -2,8 +2,6 @@
 
 """Where a rescue's password comes from, and what is shown of a console's address."""
 
-from __future__ import annotations
-
 import argparse
 import io
 from pathlib import Path

@@ -2,8 +2,6 @@
 
 """A wrong command line of any program is its exit code and one clear line, and no more."""
 
-from __future__ import annotations
-
 import shlex
 
 import pytest

@@ -2,8 +2,6 @@
 
 """A process that dies at a call of our choice: to its records, or to Ironic."""
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -2,8 +2,6 @@
 
 """Stories of servers that Ironic has and the records lack."""
 
-from __future__ import annotations
-
 import pytest
 
 from ironic_virt import virt

@@ -2,8 +2,6 @@
 
 """Stories of builds: what becomes of an instance that somebody wants."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

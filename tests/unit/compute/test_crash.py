@@ -2,8 +2,6 @@
 
 """The process dies between any two calls; another one goes on, and nothing is lost."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 from typing import Any

@@ -2,8 +2,6 @@
 
 """Stories of NMIs in the reference service."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

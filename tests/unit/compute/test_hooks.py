@@ -2,8 +2,6 @@
 
 """What the reference service makes of a hook's word."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

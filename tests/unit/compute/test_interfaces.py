@@ -2,8 +2,6 @@
 
 """Stories of interfaces that come and go, in the reference service."""
 
-from __future__ import annotations
-
 import pytest
 
 from ironic_virt import virt

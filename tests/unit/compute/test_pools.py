@@ -2,8 +2,6 @@
 
 """Stories of a service with pools: Ironic picks the node of each instance."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterable
 from typing import Any

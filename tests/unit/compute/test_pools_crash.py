@@ -2,8 +2,6 @@
 
 """With pools, the process dies between any two calls; another one goes on, and all adds up."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -2,8 +2,6 @@
 
 """After any history: what services report as free is what is free in Ironic."""
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 from collections.abc import Callable

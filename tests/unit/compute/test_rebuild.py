@@ -2,8 +2,6 @@
 
 """Stories of rebuilds in the reference service."""
 
-from __future__ import annotations
-
 import dataclasses
 
 from ironic_virt import virt

@@ -2,8 +2,6 @@
 
 """Stories of servers on a node that was chosen beforehand."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

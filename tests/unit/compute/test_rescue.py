@@ -2,8 +2,6 @@
 
 """Stories of rescues in the reference service."""
 
-from __future__ import annotations
-
 import pytest
 import sqlalchemy as sa
 

@@ -2,8 +2,6 @@
 
 """Stories of a service's records of its nodes."""
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 from typing import Any

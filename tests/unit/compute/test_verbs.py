@@ -2,8 +2,6 @@
 
 """What may be asked of an instance in which state."""
 
-from __future__ import annotations
-
 import pytest
 
 from ironic_virt.compute.states import TaskState, VmState

@@ -2,8 +2,6 @@
 
 """The options: Nova's names, defaults and meaning, and a wrong value is an error at start."""
 
-from __future__ import annotations
-
 import pathlib
 import socket
 from collections.abc import Callable

@@ -2,8 +2,6 @@
 
 """Acts of a compute service, on what they are tried, and what they leave."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -2,8 +2,6 @@
 
 """Which nodes Ironic may choose from."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

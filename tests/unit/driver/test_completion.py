@@ -2,8 +2,6 @@
 
 """What disturbs a deployment and says nothing of the node does not undo it."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable
 from typing import Any

@@ -2,8 +2,6 @@
 
 """Config drives: in which form they go to Ironic, what is in them, how large they may be."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json

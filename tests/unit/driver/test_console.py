@@ -2,8 +2,6 @@
 
 """Stories of consoles: where they are, who had them before, and what a failure leaves."""
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 from collections.abc import Callable

@@ -2,8 +2,6 @@
 
 """What a service asks of the driver: each argument is read."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import subprocess

@@ -2,8 +2,6 @@
 
 """The process dies at any request; called again, it ends as if nothing had happened."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Iterator

@@ -6,8 +6,6 @@ The decisions are the driver's; the records, Placement and the clock are here.  
 calls, one after the other, and others go on in between.
 """
 
-from __future__ import annotations
-
 import heapq
 import random
 from collections import Counter

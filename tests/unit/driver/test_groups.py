@@ -2,8 +2,6 @@
 
 """Server groups by failure domain: what they allow, and that no race gets around it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

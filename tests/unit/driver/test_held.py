@@ -2,8 +2,6 @@
 
 """The node that carries an instance, held for an action; and what the inventory learns."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

@@ -2,8 +2,6 @@
 
 """A service whose user Ironic shows a remark in the place of some texts, as a lessee's."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -2,8 +2,6 @@
 
 """What an error says of a node's history, and what it costs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

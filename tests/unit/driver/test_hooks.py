@@ -2,8 +2,6 @@
 
 """Hooks: when they are called, what they are given, and what comes of their mistakes."""
 
-from __future__ import annotations
-
 import dataclasses
 import datetime
 import json

@@ -2,8 +2,6 @@
 
 """What an operator has put into a node's ``instance_info`` stays there."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

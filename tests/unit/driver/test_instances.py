@@ -2,8 +2,6 @@
 
 """The information about a running instance."""
 
-from __future__ import annotations
-
 import datetime
 
 import pytest

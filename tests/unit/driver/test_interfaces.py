@@ -2,8 +2,6 @@
 
 """Interfaces of an instance that is there: attached, detached, refused."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -2,8 +2,6 @@
 
 """Requests of a former instance that arrive when its node is another's, or free."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from typing import Any

@@ -2,8 +2,6 @@
 
 """Loading the driver by its entry point."""
 
-from __future__ import annotations
-
 import pathlib
 import sys
 

@@ -6,8 +6,6 @@ A request that found the lock is sent again, minutes later perhaps.  No such req
 a node that another instance has by then.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple

@@ -2,8 +2,6 @@
 
 """A reply is lost, or a request: it happens once, and all ends well."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import itertools

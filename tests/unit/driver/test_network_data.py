@@ -2,8 +2,6 @@
 
 """What a config drive tells of networks, and which physical link each VIF has."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -2,8 +2,6 @@
 
 """What a look at a node says of the deployment on it."""
 
-from __future__ import annotations
-
 import pytest
 
 from ironic_virt import exceptions, virt

@@ -2,8 +2,6 @@
 
 """The compute nodes that the driver reports when Ironic picks the node."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

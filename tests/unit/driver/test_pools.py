@@ -2,8 +2,6 @@
 
 """What a service reports of its pools."""
 
-from __future__ import annotations
-
 import re
 import uuid
 from collections import Counter

@@ -2,8 +2,6 @@
 
 """The project of an instance as lessee of its node."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

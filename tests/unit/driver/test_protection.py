@@ -2,8 +2,6 @@
 
 """Nodes of running instances that Ironic protects for us."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

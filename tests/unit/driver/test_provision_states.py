@@ -2,8 +2,6 @@
 
 """The table of what each method does in each provision state, cell by cell."""
 
-from __future__ import annotations
-
 import inspect
 from pathlib import Path
 

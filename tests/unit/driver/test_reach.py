@@ -2,8 +2,6 @@
 
 """Whether a process reaches what it needs, by looks that may each fail or hang."""
 
-from __future__ import annotations
-
 import threading
 
 from ironic_virt.driver.reach import Reach

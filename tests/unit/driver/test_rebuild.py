@@ -2,8 +2,6 @@
 
 """Stories of a rebuild: how it goes, what stops it, and what is on the disk then."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -2,8 +2,6 @@
 
 """Allocations that nobody wants any more, and those that somebody does."""
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 import threading

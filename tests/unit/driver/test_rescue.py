@@ -2,8 +2,6 @@
 
 """Stories of a rescue and its end, and what is left after a failure."""
 
-from __future__ import annotations
-
 import pytest
 
 from ironic_virt import exceptions, virt

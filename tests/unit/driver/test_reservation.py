@@ -2,8 +2,6 @@
 
 """Ironic picks the node: stories of reservations that go well, and of those that don't."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 from typing import Any

@@ -2,8 +2,6 @@
 
 """Deploy steps that a flavor asks for."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from typing import Any

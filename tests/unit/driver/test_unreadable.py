@@ -2,8 +2,6 @@
 
 """Looks that lack what was asked for: nothing is decided by them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

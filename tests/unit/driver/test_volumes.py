@@ -2,8 +2,6 @@
 
 """Volumes: what a storage gets to know of a node, a node's volume targets, and their end."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import logging

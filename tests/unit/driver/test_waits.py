@@ -2,8 +2,6 @@
 
 """Waits for a node: what is reported of them, and what they cost."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from typing import Any

@@ -2,8 +2,6 @@
 
 """Deployments made by hand: a sound one, and what it takes to spoil it."""
 
-from __future__ import annotations
-
 import dataclasses
 import datetime
 import uuid

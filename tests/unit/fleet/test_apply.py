@@ -2,8 +2,6 @@
 
 """Carrying plans out: after any interruption, each node has one owner, and a rerun completes."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import subprocess

@@ -2,8 +2,6 @@
 
 """Each finding of the doctor: provoked in a sound deployment, and nothing else found."""
 
-from __future__ import annotations
-
 import datetime
 import tomllib
 from collections.abc import Callable, Collection

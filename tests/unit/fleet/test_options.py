@@ -2,8 +2,6 @@
 
 """What the files of compute services say of their nodes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -2,8 +2,6 @@
 
 """Plans of shards: who gets what, for any deployment, what is refused; and the file of a plan."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path

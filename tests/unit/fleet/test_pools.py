@@ -2,8 +2,6 @@
 
 """What it takes to bring servers into pools of nodes and back."""
 
-from __future__ import annotations
-
 import dataclasses
 import datetime
 

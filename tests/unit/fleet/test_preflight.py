@@ -2,8 +2,6 @@
 
 """What is looked at before a plan is carried out."""
 
-from __future__ import annotations
-
 import datetime
 
 import pytest

@@ -2,8 +2,6 @@
 
 """Which services count as stopped: what a watch sees, by a clock of the test's."""
 
-from __future__ import annotations
-
 import datetime
 from collections.abc import Callable
 

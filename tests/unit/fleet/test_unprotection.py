@@ -2,8 +2,6 @@
 
 """Taking off the protection of the nodes of services that go back to another driver."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -2,8 +2,6 @@
 
 """Says at the end how much was tried, and what the slowest of it took."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

@@ -2,8 +2,6 @@
 
 """After any answer of Ironic, the client raises only our errors, and offers no unread node."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math

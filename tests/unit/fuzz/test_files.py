@@ -2,8 +2,6 @@
 
 """A plan, and its journal, that somebody has edited or a disk has broken."""
 
-from __future__ import annotations
-
 import contextlib
 import datetime
 import hashlib

@@ -2,8 +2,6 @@
 
 """After any answer of Keystone and of the discovery, a request raises only our errors."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -2,8 +2,6 @@
 
 """What a driver's work looks like to Prometheus."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace

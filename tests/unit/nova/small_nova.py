@@ -6,8 +6,6 @@ A provider here has an inventory that is one number.  A pass does the same in th
 Nova's does: records, servers, allocations, Placement's reads, its writes, and the record.
 """
 
-from __future__ import annotations
-
 import collections
 import copy
 import dataclasses

@@ -2,8 +2,6 @@
 
 """Answers that are kept for as long as there is no news of a node."""
 
-from __future__ import annotations
-
 import weakref
 from typing import Any
 

@@ -2,8 +2,6 @@
 
 """Nodes are passed over only where a whole pass would change nothing."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from typing import Any

@@ -2,8 +2,6 @@
 
 """The operators of extra specs."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

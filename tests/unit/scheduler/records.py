@@ -2,8 +2,6 @@
 
 """Records of compute nodes, options and schedulers for the tests of this room."""
 
-from __future__ import annotations
-
 import dataclasses
 import datetime
 import random

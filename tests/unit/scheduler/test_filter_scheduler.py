@@ -2,8 +2,6 @@
 
 """What is picked, and what is said when nothing is left."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections import Counter

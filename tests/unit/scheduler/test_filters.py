@@ -2,8 +2,6 @@
 
 """What each filter passes, and what it says of what it rejects."""
 
-from __future__ import annotations
-
 import logging
 from typing import Any
 

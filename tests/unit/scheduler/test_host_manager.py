@@ -2,8 +2,6 @@
 
 """Host states, and what a host manager makes of records and options."""
 
-from __future__ import annotations
-
 import pathlib
 import shutil
 import sys

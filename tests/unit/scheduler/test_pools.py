@@ -2,8 +2,6 @@
 
 """Pools as candidates: several instances each, and as many as there are places."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections import Counter
 from typing import Any

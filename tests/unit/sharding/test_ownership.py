@@ -2,8 +2,6 @@
 
 """Whose a node is while refreshes overtake each other, options change and Ironic is away."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Callable, Collection, Mapping

@@ -2,8 +2,6 @@
 
 """What is logged about the nodes that are left to other hosts."""
 
-from __future__ import annotations
-
 from ironic_virt.sharding import ownership_log
 from ironic_virt.sharding.claims import Claim
 from ironic_virt.sharding.selector import TargetSet

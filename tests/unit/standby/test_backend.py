@@ -2,8 +2,6 @@
 
 """Which backends hold a lease, and how long its parts last with each."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

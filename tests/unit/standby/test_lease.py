@@ -2,8 +2,6 @@
 
 """Who may change anything, and when: on a clock that a test moves."""
 
-from __future__ import annotations
-
 import dataclasses
 import fcntl
 import os

@@ -3,8 +3,6 @@
 """What a test can do with the fake Ironic; that its API is Ironic's is tested by the checks
 of ``tests/conformance``."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Iterator
 from typing import Any

@@ -6,8 +6,6 @@ What the commands ask for is asked of a real compute service without threads, ov
 fake Ironic in virtual time.
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable
 

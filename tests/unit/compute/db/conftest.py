@@ -2,8 +2,6 @@
 
 """Options that name a database."""
 
-from __future__ import annotations
-
 import pathlib
 from collections.abc import Callable
 

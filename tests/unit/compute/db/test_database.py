@@ -2,8 +2,6 @@
 
 """Transactions: what is tried again, how often, and what errors say."""
 
-from __future__ import annotations
-
 import logging
 import pathlib
 import time

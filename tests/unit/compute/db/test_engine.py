@@ -2,8 +2,6 @@
 
 """Connection URLs: which are taken, and that no error shows a password."""
 
-from __future__ import annotations
-
 import logging
 import os
 import pathlib

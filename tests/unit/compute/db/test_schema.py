@@ -2,8 +2,6 @@
 
 """What a start and a command have no time to load."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -2,8 +2,6 @@
 
 """A service among others: its name, its options, and a database that goes away."""
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

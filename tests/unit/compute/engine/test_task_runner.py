@@ -2,8 +2,6 @@
 
 """What errors mean for a task, whichever verb it is of."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from typing import Any
