@@ -2,12 +2,10 @@
 
 """The record of this nova-compute among Nova's services, when it has a standby.
 
-Nova reads it before it starts the driver, so before a standby has waited.  And each process of
-a host name counts its own reports in the record.  So the holder of the lease notices another
-process that reports but knows nothing of the lease.
+Nova reads it before it starts the driver, so before a standby has waited.  Each process of a
+host name counts its reports in it, so the holder of the lease notices one that has no lease.
 
-Replaces a method of Nova's compute manager and one of the record, on these two objects, and
-one of oslo.messaging's listeners.
+Replaces a method of Nova's compute manager, of the record, and of oslo.messaging's listeners.
 """
 
 from __future__ import annotations
@@ -49,7 +47,7 @@ def guard_messages(lease: Lease) -> None:
 class ServiceRecord:
     """The record of the host name whose lease this process holds.
 
-    :param grace: seconds after the wait in which one report may be the former holder's last.
+    :param grace: seconds; a process silent for longer has ended, the former holder included.
     :param clock: a monotonic clock in seconds.
     """
 
@@ -65,7 +63,7 @@ class ServiceRecord:
         self._lease = lease
         self._clock = clock
         self._grace_until = clock() + grace
-        self._outage = logs.OutageTimer(clock=clock)
+        self._outage = logs.OutageTimer(settle=grace, clock=clock)
 
     def take_over(self, manager: Any) -> None:
         """Write our version, if the former holder has another one; watch the record from now on.
@@ -115,8 +113,8 @@ class ServiceRecord:
                 # The next holder reports.
                 return None
             count = self._count_of(record)
-            if None not in (reported, count) and count != reported:
-                self._note_foreign()
+            if None not in (reported, count):
+                self._note_others(seen=count != reported)
             reported = None
             record.report_count = max(record.report_count - 1, count or 0) + _STEP
             result = save(*args, **kwargs)
@@ -127,22 +125,25 @@ class ServiceRecord:
 
     def _count_of(self, record: Any) -> int | None:
         try:
-            fresh = objects.Service.get_by_id(nova_context.get_admin_context(), record.id)
+            admin = nova_context.get_admin_context()
+            return int(objects.Service.get_by_id(admin, record.id).report_count)
         except Exception as exc:
             LOG.debug("The record of this service can't be read: %s", exc)
             return None
-        count: int = fresh.report_count
-        return count
 
-    def _note_foreign(self) -> None:
-        if self._clock() < self._grace_until:
+    def _note_others(self, *, seen: bool) -> None:
+        if not seen:
+            if self._outage.worked() is not None:
+                self._lease.foreign_reports = 0
+                LOG.info("No other process reports as nova-compute of %s any more", self._host)
+        elif self._clock() < self._grace_until:
             self._grace_until = 0.0
-            return
-        self._lease.foreign_reports += 1
-        if self._outage.failed() is not None:
-            LOG.warning(
-                "[lease-bypassed] Another process reports as nova-compute of %s, although this "
-                "one holds the lease. Stop it: it has no [ironic] standby_backend_url, or "
-                "another one, and changes the same nodes",
-                self._host,
-            )
+        else:
+            self._lease.foreign_reports += 1
+            if self._outage.failed() is not None:
+                LOG.warning(
+                    "[lease-bypassed] Another process reports as nova-compute of %s, although "
+                    "this one holds the lease. Stop it: it has no [ironic] standby_backend_url, "
+                    "or another one, and changes the same nodes",
+                    self._host,
+                )

@@ -70,7 +70,7 @@ class Lease:
     :param sleep: waits for so many seconds.
     :param halt: does not return.
     :ivar was_standby: this process has waited for another one, which may have left much behind.
-    :ivar foreign_reports: how often another process was seen to serve this host name meanwhile.
+    :ivar foreign_reports: how often another process was seen to serve this host name of late.
     """
 
     def __init__(

@@ -112,6 +112,22 @@ class TestServiceRecord(cases.UnderPytest, test.TestCase):
         self.ours.report()
         assert self.lease.foreign_reports == 2
 
+    def test_a_process_that_has_been_stopped_is_no_finding_for_long(self) -> None:
+        other = Process()
+        self.start()
+        for _ in range(2):
+            self.ours.report()
+            other.report()
+        for _ in range(int(GRACE / 10)):
+            self.ours.report()
+            assert self.lease.foreign_reports == 1
+            self.now += 10
+        self.ours.report()
+        assert self.lease.foreign_reports == 0
+        other.report()
+        self.ours.report()
+        assert (self.lease.foreign_reports, self.warnings()) == (1, 2)
+
     def test_the_former_holders_last_report_causes_no_warning(self) -> None:
         former = Process()
         self.start()

@@ -87,7 +87,7 @@ def begin(deployment: Deployment, leases: Backend) -> Iterator[Begin]:
     """Starts a place, and returns when it says what it should."""
     with contextlib.ExitStack() as stack:
 
-        def start(name: str, text: str, url: str = leases.url, **how: Any) -> Place:
+        def start(name: str, text: str, url: str | None = leases.url, **how: Any) -> Place:
             proxy = stack.enter_context(FaultProxy(deployment.ironic.url))
             place = Place(deployment, name, proxy, url, **how)
             stack.callback(place.program.kill)

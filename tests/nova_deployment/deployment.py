@@ -246,7 +246,7 @@ class Deployment:
 
         :param name: of the ``nova-compute`` whose file is read.
         """
-        codes = ("--code=lease-of-nobody", "--code=lease-untold")
+        codes = [f"--code=lease-{code}" for code in ("of-nobody", "untold", "bypassed")]
         file = f"--service-conf={host}={self._etc / name}.conf"
         command = self.fleet("check", file, *codes)
         done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -28,7 +28,8 @@ class Place:
     """A machine with one of them, whose requests to Ironic are recorded.
 
     :param name: of its log, before a number.
-    :param backend: the way from there to the backend of the lease, with its scheme.
+    :param backend: the way from there to the backend of the lease, with its scheme; ``None``: it
+        knows of no lease.
     :param package: as of :meth:`.Deployment.start_compute`, and so is ``machine``.
     :param more: further options of ``[ironic]``.
     """
@@ -38,7 +39,7 @@ class Place:
         deployment: Deployment,
         name: str,
         ironic: FaultProxy,
-        backend: str,
+        backend: str | None,
         *,
         host: str = HOST,
         package: Path | None = None,
@@ -47,12 +48,9 @@ class Place:
     ) -> None:
         self.ironic = ironic
         self._seen = 0
-        options = {
-            "shard": SHARDS.get(host),
-            "endpoint_override": ironic.url,
-            "standby_backend_url": backend,
-            "standby_ttl": TTL,
-        }
+        options = {"shard": SHARDS.get(host), "endpoint_override": ironic.url}
+        if backend is not None:
+            options |= {"standby_backend_url": backend, "standby_ttl": TTL}
         self._deployment = deployment
         self._host, self._name = host, f"{name}-{next(_NUMBERS)}"
         self.program = deployment.start_compute(

@@ -9,6 +9,7 @@ import time
 from collections import Counter
 
 import pytest
+import requests
 from nova.virt import driver
 
 from ironic_virt.exit_codes import ExitCode, FleetExitCode
@@ -30,6 +31,7 @@ from tests.nova_deployment.places import (
     finish,
 )
 from tests.nova_deployment.processes import wait_for
+from tools.real_ironic.ports import free_port
 
 pytestmark = [pytest.mark.usefixtures("free_host"), pytest.mark.timeout(2400)]
 
@@ -107,6 +109,28 @@ def test_a_primary_cut_off_from_the_backend_ends_for_the_other(
         second.wait_for(ACTIVE)
         finish(deployment, [first, second])
         assert first.changes() == sent
+
+
+@pytest.mark.nightly
+def test_a_process_without_the_option_is_seen_by_the_holder(
+    deployment: Deployment, begin: Begin
+) -> None:
+    port = free_port()
+
+    def foreign_reports() -> float:
+        text = requests.get(f"http://127.0.0.1:{port}/metrics", timeout=60).text
+        (line,) = re.findall(r"^ironic_virt_foreign_reports (.+)$", text, re.MULTILINE)
+        return float(line)
+
+    holder = begin("holder", ACTIVE, metrics_port=port)
+    wait_for("its reports", lambda: holder.lease()[0] == 0)
+    assert foreign_reports() == 0
+    other = begin("without", "Starting compute node", None)
+    holder.wait_for("[lease-bypassed] Another process reports as nova-compute of compute-a")
+    assert foreign_reports() >= 1
+    wait_for("the finding", lambda: "lease-bypassed" in holder.lease()[1])
+    assert not other.has_said("lease")
+    assert holder.program.running
 
 
 @pytest.mark.nightly
