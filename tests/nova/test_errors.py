@@ -64,17 +64,10 @@ def reasons(kind: type[exceptions.IronicVirtError]) -> exceptions.IronicVirtErro
 @pytest.mark.parametrize(
     "kind",
     [
-        exceptions.NodeNotAvailable,
-        exceptions.NodeTaken,
-        exceptions.NodeNotOurs,
-        exceptions.ReservationFailed,
-        exceptions.NodeValidationFailed,
-        exceptions.DeployFailed,
-        exceptions.VifAttachFailed,
-        exceptions.WaitTimeout,
-        exceptions.IronicUnreachable,
-        exceptions.IronicUnavailable,
-        exceptions.NodeLocked,
+        *(exceptions.NodeNotAvailable, exceptions.NodeTaken, exceptions.NodeNotOurs),
+        *(exceptions.ReservationFailed, exceptions.NodeValidationFailed),
+        *(exceptions.DeployFailed, exceptions.VifAttachFailed, exceptions.WaitTimeout),
+        *(exceptions.IronicUnreachable, exceptions.IronicUnavailable, exceptions.NodeLocked),
         exceptions.BadRequest,
     ],
 )
@@ -87,13 +80,9 @@ def test_a_build_that_may_work_elsewhere_is_rescheduled(kind) -> None:
 @pytest.mark.parametrize(
     "kind",
     [
-        exceptions.ImageRefused,
-        exceptions.HookFailed,
-        exceptions.NodeNotGiven,
-        exceptions.IronicUnauthorized,
-        exceptions.MicroversionNotSupported,
-        exceptions.OperationNotSupported,
-        exceptions.WaitCancelled,
+        *(exceptions.ImageRefused, exceptions.HookFailed, exceptions.NodeNotGiven),
+        *(exceptions.IronicUnauthorized, exceptions.MicroversionNotSupported),
+        *(exceptions.OperationNotSupported, exceptions.WaitCancelled),
     ],
 )
 def test_where_no_node_would_do_better_the_build_is_aborted(kind) -> None:

@@ -36,6 +36,19 @@ class Power(Deployment, starts=True):
         self.sync()
         self.until(lambda: self.power_state(), lambda state: state == RUNNING)
 
+    def switch_on_after_a_list(self) -> None:
+        """The node goes on after Nova's last list, and Ironic tells Nova."""
+        self.start_with_a_server()
+        self.switch("power off")
+        self.refresh()
+        self.sync()
+        self.wait_for(self.booted, "SHUTOFF")
+        self.refresh()
+        self.switch("power on")
+        self.tell("POWER_ON")
+        self.wait_for(self.booted, "ACTIVE")
+        self.sync()
+
     def refresh(self) -> None:
         """Nova's periodic task."""
         self.compute.manager.update_available_resource(context.get_admin_context())
@@ -119,16 +132,7 @@ class TestPowerInTree(Power, driver=figures.IN_TREE, no_nmi="BadRequestException
     """Nova's own driver."""
 
     def test_what_nova_was_told_is_undone_by_an_old_list(self) -> None:
-        self.start_with_a_server()
-        self.switch("power off")
-        self.refresh()
-        self.sync()
-        self.wait_for(self.booted, "SHUTOFF")
-        self.refresh()
-        self.switch("power on")
-        self.tell("POWER_ON")
-        self.wait_for(self.booted, "ACTIVE")
-        self.sync()
+        self.switch_on_after_a_list()
         assert self.power_state() == SHUTDOWN
         assert self.node(self.bare_metal)["power_state"] == "power on"
 
@@ -143,16 +147,7 @@ class TestPower(Power, driver=figures.OURS):
     """Ours."""
 
     def test_what_nova_was_told_stays_so(self) -> None:
-        self.start_with_a_server()
-        self.switch("power off")
-        self.refresh()
-        self.sync()
-        self.wait_for(self.booted, "SHUTOFF")
-        self.refresh()
-        self.switch("power on")
-        self.tell("POWER_ON")
-        self.wait_for(self.booted, "ACTIVE")
-        self.sync()
+        self.switch_on_after_a_list()
         assert self.power_state() == RUNNING
 
     def test_a_server_on_a_node_without_power_off_works_but_for_stop(self) -> None:
