@@ -79,7 +79,6 @@ class _AskIronic(output.ShowOne):
     def _driver_of(self, host: str) -> Iterator[IronicDriver]:
         """A driver with the conductor group and the shard of a compute service."""
         from ironic_virt import conf as options
-        from ironic_virt.compute.engine.in_flight import InFlight
         from ironic_virt.compute.engine.virtapi import ServiceVirtAPI
         from ironic_virt.driver.loading import load_compute_driver
         from ironic_virt.metrics.prometheus import PrometheusMetrics
@@ -92,7 +91,7 @@ class _AskIronic(output.ShowOne):
         conf.set_override("standby_backend_url", None, "ironic")
         options.check(conf)
         metrics = PrometheusMetrics(host, service.version)
-        driver = load_compute_driver(conf, ServiceVirtAPI(host, self.db, InFlight(0), metrics))
+        driver = load_compute_driver(conf, ServiceVirtAPI(host, self.db, metrics))
         try:
             yield driver
         finally:

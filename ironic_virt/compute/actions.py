@@ -3,7 +3,7 @@
 """What the driver has to do for each verb: functions that return the settled state or raise.
 
 An action continues from any state that it finds, since it may be repeated after a crash.  It
-writes nothing into the records; :mod:`ironic_virt.compute.engine.task_runner` does that, and
+writes nothing into the records; :mod:`ironic_virt.compute.engine.tasks` does that, and
 handles all errors.  An action may have a second function, which says what the instance is after
 an error.
 """

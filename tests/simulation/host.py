@@ -14,7 +14,7 @@ import functools
 import random
 import types
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from oslo_config import cfg
 
@@ -23,10 +23,9 @@ from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.http.retry import RetryPolicy
 from ironic_virt.baremetal.waiting.watcher import Watcher
 from ironic_virt.compute.actions import Result, TryLater
-from ironic_virt.compute.db.records import Fault, Fence, Instance
+from ironic_virt.compute.db.records import Fault, Fence, Instance, PendingTask
 from ironic_virt.compute.engine.power_sync import PowerSync
-from ironic_virt.compute.engine.task_runner import TaskRunner
-from ironic_virt.compute.engine.tasks import Retries
+from ironic_virt.compute.engine.tasks import Tasks
 from ironic_virt.compute.errors import DatabaseUnreachable
 from ironic_virt.compute.states import TaskState
 from ironic_virt.compute.verbs import BY_TASK
@@ -180,11 +179,13 @@ class HostProcess:
         self.driver._spawn._reservation._rng = random.Random(f"reservation {seed}")
         self.incarnation = self.process.name
         records = types.SimpleNamespace(instances=self.instances)
-        self._carry_out = TaskRunner(conf, self.driver, records, self.incarnation)  # type: ignore[arg-type]
-        build = self._carry_out._build
+        self._carrying: Any = Tasks(
+            conf, self.driver, records, self.incarnation, None,  # type: ignore[arg-type]
+            clock=scheduler.clock,
+        )  # fmt: skip
+        build = self._carrying._build
         build._move = functools.partial(_move, world, self.instances, build._fence)  # type: ignore[assignment]
         self._power = PowerSync(host, self.driver, records)  # type: ignore[arg-type]
-        self._retries = Retries(scheduler.clock)
 
     def start(self) -> None:
         """Begin with its loops; a former process of that name acts no more."""
@@ -277,7 +278,7 @@ class HostProcess:
                 task = one.task_state
                 if not task or one.uuid in self.in_flight:
                     continue
-                if self._retries.is_due((one.uuid, task)):
+                if self._carrying.is_due(PendingTask(one.uuid, task, one.node)):
                     self.in_flight[one.uuid] = TaskState(task)
                     carry = functools.partial(self._carry, one.uuid)
                     self.world.scheduler.spawn(carry, self.process, one.uuid)
@@ -291,14 +292,13 @@ class HostProcess:
             if (instance.host, instance.task_state) == (self.host, task):
                 request_id = self.world.requests[uuid]
                 instance = dataclasses.replace(instance, request_id=request_id)
-                result = self._carry_out(BY_TASK[task], instance)
-                self._retries.forget((uuid, task))
+                result = self._carrying.carry_out(BY_TASK[task], instance)
+                self._carrying._delays.pop((uuid, task), None)
         except exceptions.WaitCancelled:
             result = Result.LEFT
         except (TryLater, DatabaseUnreachable) as later:
-            result = Result.PUT_OFF
-            seconds, _ = self._retries.put_off((uuid, task))
-            self.world.log(f"{self.host} {uuid} {task} again in {seconds:.0f} s: {later}")
+            result = self._carrying.put_off(PendingTask(uuid, task, instance.node), str(later))
+            self.world.log(f"{self.host} {uuid} {task} again later: {later}")
         finally:
             del self.in_flight[uuid]
         self.world.log(f"{self.host} {uuid} {task}: {result}")

@@ -26,11 +26,9 @@ from oslo_log import log as logging
 from ironic_virt import conf as options
 from ironic_virt import exceptions, logs
 from ironic_virt.compute.db import Database, records
-from ironic_virt.compute.engine.in_flight import MOST_WAITING, InFlight
 from ironic_virt.compute.engine.loops import Loop
 from ironic_virt.compute.engine.power_sync import PowerSync
-from ironic_virt.compute.engine.task_runner import TaskRunner
-from ironic_virt.compute.engine.tasks import Tasks
+from ironic_virt.compute.engine.tasks import MOST_WAITING, Tasks
 from ironic_virt.compute.engine.virtapi import ServiceVirtAPI
 from ironic_virt.compute.errors import (
     DatabaseError,
@@ -97,28 +95,21 @@ class Service:
         self.host: str = conf.host
         self.incarnation = str(uuid.uuid4())
         self.metrics = PrometheusMetrics(self.host, version, clock=clock)
-        self._in_flight = InFlight(conf.compute.max_concurrent_tasks, self.may_act)
         self._reported_at = clock()
         self._ironic_trouble = ""
         self._outage = logs.OutageTimer(clock=clock)
         self._is_database_away = False
-        self._virtapi = ServiceVirtAPI(
-            self.host, database, self._in_flight, self.metrics, on_standby
-        )
+        self._virtapi = ServiceVirtAPI(self.host, database, self.metrics, on_standby)
         self.driver = load_driver(conf, self._virtapi)
         self.metrics.counts = self.driver.node_counts
         self._tracker = Tracker(self.host, self.driver, database)
         self._power_sync = PowerSync(self.host, self.driver, database)
         self._executor = make_executor(MOST_WAITING)
-        self._tasks = Tasks(
-            self.host,
-            database,
-            TaskRunner(conf, self.driver, database, self.incarnation),
-            self._executor,
-            self._in_flight,
+        self._tasks = self._virtapi.tasks = Tasks(
+            *(conf, self.driver, database, self.incarnation, self._executor),
             may_act=self.may_act,
             on_end=self._task_ended,
-            wake=lambda: self._loops["tasks"].wake(),
+            wake=self.wake,
             clock=clock,
         )
         self._wait_until = 0.0
@@ -214,15 +205,15 @@ class Service:
             self._loops[name].join(1.0)
         with self._watching_database():
             self._db.services.leave(self.host, self.incarnation)
-        begun = self._in_flight.wait(0)
-        self._in_flight.stop()
+        begun = self._tasks.wait(0)
+        self._tasks.stop()
         self.driver.cleanup_host()
-        unfinished = self._in_flight.wait(CANCEL_SECONDS)
+        unfinished = self._tasks.wait(CANCEL_SECONDS)
         if unfinished and timeout > CANCEL_SECONDS:
             LOG.info(
                 "Waiting up to %.0f s for the tasks of %d instances", timeout, len(unfinished)
             )
-            unfinished = self._in_flight.wait(timeout - CANCEL_SECONDS)
+            unfinished = self._tasks.wait(timeout - CANCEL_SECONDS)
         if begun:
             LOG.warning(
                 "[tasks-left] The tasks of %d instances go on when this service is started "

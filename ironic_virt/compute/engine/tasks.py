@@ -1,84 +1,59 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Begins what is wanted of this host's instances, as often as it takes.
+"""Carries out what is wanted of this host's instances, as often as it takes.
 
-Level-triggered: each look reads from the records what is wanted and not yet so, and begins it.
-A task reads its instance's record when it has a place, so what a look has read may be
-old.  Nothing is kept here that a restart would miss.
+Level-triggered: each look reads from the records what is wanted and not yet so, and begins it,
+one task an instance at a time.  A task reads its instance's record when it has a place, so what a
+look has read may be old.  Nothing is kept here that a restart would miss.
 
-:meth:`Tasks.look` is for one thread at a time; the tasks run in others.
+Each task has a separate thread.  Only a limited number of tasks work at once: a task that waits
+for Ironic gives its place up until it continues.
+
+This is the one place where errors of actions are caught.  An outcome is written only while the
+task is still wanted and the instance is still this process's: the fence says so.
+
+:meth:`Tasks.look` is for one thread at a time; the rest is for any.
 """
 
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
+import dataclasses
+import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
+from oslo_config import cfg
 from oslo_context import context as oslo_context
 from oslo_log import log as logging
 
 from ironic_virt import exceptions, logs
-from ironic_virt.compute.actions import Result, TryLater
+from ironic_virt.compute.actions import Result, Settled, Task, TryLater
+from ironic_virt.compute.build import Build
 from ironic_virt.compute.db import Database
-from ironic_virt.compute.db.records import Instance, PendingTask
-from ironic_virt.compute.engine.in_flight import InFlight
-from ironic_virt.compute.errors import DatabaseError, NoSuchInstance
-from ironic_virt.compute.states import TaskState
-from ironic_virt.compute.verbs import BY_TASK, Verb
+from ironic_virt.compute.db.records import Fault, Fence, Instance, PendingTask
+from ironic_virt.compute.errors import DatabaseError, NoSuchInstance, RecordsError, one_line
+from ironic_virt.compute.states import TaskState, VmState
+from ironic_virt.compute.verbs import BY_TASK, CREATE, Verb
+
+if TYPE_CHECKING:
+    from ironic_virt.driver import IronicDriver
 
 LOG = logging.getLogger(__name__)
 
-FIRST_SECONDS = 5.0
-LONGEST_SECONDS = 60.0
+MOST_WAITING = 1000
+"""The limit of tasks that have begun and not ended; each has a thread."""
 
-Key = tuple[str, str]
-"""An instance's uuid, and the task."""
-
-
-class Retries:
-    """When the turn of what could not be done comes again: in seconds that double.
-
-    It is kept in memory: after a restart everything is tried at once.
-
-    :param clock: a monotonic clock in seconds.
-    """
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        # The last delay, and when it ends.
-        self._turns: dict[Key, tuple[float, float]] = {}
-
-    def put_off(self, key: Key) -> tuple[float, bool]:
-        """Put something off.
-
-        :returns: for how many seconds, and whether for the first time.
-        """
-        previous = self._turns.get(key)
-        delay = min(2 * previous[0], LONGEST_SECONDS) if previous else FIRST_SECONDS
-        self._turns[key] = delay, self._clock() + delay
-        return delay, previous is None
-
-    def is_due(self, key: Key) -> bool:
-        """Whether its turn has come."""
-        return self._turns.get(key, (0.0, 0.0))[1] <= self._clock()
-
-    def forget(self, key: Key) -> None:
-        """Start from the beginning with it."""
-        self._turns.pop(key, None)
-
-    def keep_only(self, keys: Collection[Key]) -> None:
-        """Forget all others."""
-        for key in list(self._turns):
-            if key not in keys:
-                self.forget(key)
+FIRST_SECONDS, LONGEST_SECONDS = 5.0, 60.0
+"""How long something is put off that could not be done; the time doubles at each try."""
 
 
 class Tasks:
-    """Looks what is pending, and has it carried out.
+    """What this process is carrying out, and what comes after it.
 
-    :param host: this service's host name.
-    :param carry_out: a :class:`~ironic_virt.compute.engine.task_runner.TaskRunner`.
+    :param incarnation: of this process, for the fence.
     :param executor: the tasks' threads.
     :param may_act: says whether this process may still act for the host.
     :param on_end: called in a task's thread when it has ended.
@@ -88,48 +63,71 @@ class Tasks:
 
     def __init__(
         self,
-        host: str,
+        conf: cfg.ConfigOpts,
+        driver: IronicDriver,
         database: Database,
-        carry_out: Callable[[Verb, Instance], Result],
+        incarnation: str,
         executor: concurrent.futures.Executor,
-        in_flight: InFlight,
         *,
         may_act: Callable[[], bool] = lambda: True,
         on_end: Callable[[Instance], None] = lambda _instance: None,
         wake: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._host = host
-        self._db = database
-        self._carry_out = carry_out
+        self._conf = conf
+        self._driver = driver
+        self._instances = database.instances
+        self._incarnation = incarnation
         self._executor = executor
-        self._in_flight = in_flight
         self._may_act = may_act
         self._on_end = on_end
         self._wake = wake
-        self._retries = Retries(clock)
-        self._draining = False
+        self._clock = clock
+        self._build = Build(conf, driver, database, self._fence)
+        self._changed = threading.Condition()
+        self._running: dict[str, PendingTask] = {}
+        self._working = self._resuming = 0
+        self._draining = self._stopping = False
+        # What is wanted by the last look: task states by instance.
+        self._wanted: dict[str, str] = {}
+        # By instance and task state: the last delay, and when it ends.
+        self._delays: dict[tuple[str, str], tuple[float, float]] = {}
         self._unknown = logs.LogOnce()
 
-    def drain(self) -> None:
-        """Begin nothing any more."""
-        self._draining = True
+    # -- for the service's loops ----------------------------------------------
 
     def look(self) -> None:
         """Read what is pending, and begin it.
 
         :raises DatabaseUnreachable: the records can't be read.
         """
-        pending = self._db.instances.pending_tasks(self._host)
-        self._in_flight.compare({task.uuid: task.task_state for task in pending})
-        self._retries.keep_only({(task.uuid, task.task_state) for task in pending})
+        pending = self._instances.pending_tasks(self._conf.host)
+        self._wanted = {task.uuid: task.task_state for task in pending}
+        for uuid, task_state in list(self._delays):
+            if self._wanted.get(uuid) != task_state:
+                self._delays.pop((uuid, task_state), None)
         for task in pending:
-            is_due = self._is_known(task) and self._retries.is_due((task.uuid, task.task_state))
-            if is_due and self._begins() and self._in_flight.begin(task):
+            if self._is_known(task) and self.is_due(task) and self._begin(task):
                 self._executor.submit(self._run, task, BY_TASK[TaskState(task.task_state)])
 
-    def _begins(self) -> bool:
-        return self._may_act() and not self._draining
+    def drain(self) -> None:
+        """Begin nothing any more."""
+        self._draining = True
+
+    def stop(self) -> None:
+        """Let waiting tasks go on at once, without a limit, so that they end."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+
+    def wait(self, timeout: float) -> list[str]:
+        """Wait until nothing is being carried out any more.
+
+        :returns: the instances that still have a task after ``timeout`` seconds.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: not self._running, timeout)
+            return sorted(self._running)
 
     def _is_known(self, pending: PendingTask) -> bool:
         """Whether this version can do it."""
@@ -143,30 +141,102 @@ class Tasks:
             )
         return False
 
-    # -- in the tasks' threads ------------------------------------------------
+    def is_due(self, pending: PendingTask) -> bool:
+        """Whether a task's turn has come; after a restart everything is tried at once."""
+        return self._delays.get((pending.uuid, pending.task_state), (0, 0))[1] <= self._clock()
+
+    def _begins(self) -> bool:
+        return self._may_act() and not self._draining
+
+    def _begin(self, pending: PendingTask) -> bool:
+        with self._changed:
+            is_full = len(self._running) >= MOST_WAITING
+            if pending.uuid in self._running or is_full or not self._begins():
+                return False
+            self._running[pending.uuid] = pending
+            return True
+
+    # -- for the driver, in the tasks' threads --------------------------------
+
+    @contextlib.contextmanager
+    def waiting(self, instance: str | None) -> Iterator[None]:
+        """Release the place of an instance's task while the block runs."""
+        if instance not in self._running:
+            yield
+            return
+        self._release_place()
+        try:
+            yield
+        finally:
+            self._take_place(resumes=True)
+
+    def abort_reason(self, instance: str) -> str | None:
+        """Why the instance's task is not wanted any more; ``None`` while it is.
+
+        :raises WaitCancelled: it must be left as it is, because it is not this
+            process's affair any more.
+        """
+        running, wanted = self._running.get(instance), self._wanted.get(instance)
+        if running is None:
+            return None
+        if wanted is not None and self._may_act():
+            return None if wanted == running.task_state else f"the server is {wanted}"
+        reason = (
+            "the records no longer ask this service for the task; it was left as it is"
+            if wanted is None
+            else "this service could not report for so long that it counts as down; the task was "
+            "left as it is"
+        )
+        raise exceptions.WaitCancelled(running.node, instance, reason)
+
+    def _take_place(self, *, resumes: bool = False) -> None:
+        with self._changed:
+            self._resuming += resumes
+            # Those that have waited go on before others begin.
+            self._changed.wait_for(
+                lambda: (
+                    self._stopping
+                    or (
+                        self._working < self._conf.compute.max_concurrent_tasks
+                        and (resumes or not self._resuming)
+                    )
+                )
+            )
+            self._resuming -= resumes
+            self._working += 1
+            self._changed.notify_all()
+
+    def _release_place(self) -> None:
+        with self._changed:
+            self._working -= 1
+            self._changed.notify_all()
+
+    # -- a task ---------------------------------------------------------------
 
     def _run(self, pending: PendingTask, verb: Verb) -> None:
         result, instance = Result.ABORTED, None
+        self._take_place()
         try:
-            with self._in_flight.place():
-                instance = self._read(pending)
-                if instance is not None:
-                    _log_context(instance)
-                    result = self._carry_out(verb, instance)
-                    self._retries.forget((pending.uuid, pending.task_state))
+            if (instance := self._read(pending)) is not None:
+                _log_context(instance)
+                result = self.carry_out(verb, instance)
+                self._delays.pop((pending.uuid, pending.task_state), None)
         except exceptions.WaitCancelled as error:
             result = Result.LEFT
             LOG.info("%s. %s goes on later", error, verb.task)
         except TryLater as later:
-            result = self._put_off(pending, later.reason)
+            result = self.put_off(pending, later.reason)
         except DatabaseError as error:
             # The loops say so aloud.
-            result = self._put_off(pending, f"the database can't be used: {error.reason}")
+            result = self.put_off(pending, f"the database can't be used: {error.reason}")
         except Exception:
             LOG.exception("[unexpected-error] Instance %s: %s failed", pending.uuid, verb.task)
-            result = self._put_off(pending, "of an unexpected error")
+            result = self.put_off(pending, "of an unexpected error")
         finally:
-            self._in_flight.end(pending.uuid)
+            self._release_place()
+            with self._changed:
+                del self._running[pending.uuid]
+                self._changed.notify_all()
             if instance is not None:
                 self._on_end(instance)
             if result in (Result.ABORTED, Result.RESCHEDULED):
@@ -176,20 +246,88 @@ class Tasks:
     def _read(self, pending: PendingTask) -> Instance | None:
         """The instance, if that is still wanted of it, and this process may act."""
         try:
-            instance = self._db.instances.get(pending.uuid)
+            instance = self._instances.get(pending.uuid)
         except NoSuchInstance:
             return None
-        is_wanted = (instance.host, instance.task_state) == (self._host, pending.task_state)
+        is_wanted = (instance.host, instance.task_state) == (self._conf.host, pending.task_state)
         return instance if is_wanted and self._begins() else None
 
-    def _put_off(self, pending: PendingTask, reason: str) -> Result:
-        seconds, first = self._retries.put_off((pending.uuid, pending.task_state))
-        say = LOG.warning if first else LOG.debug
+    def put_off(self, pending: PendingTask, reason: str) -> Result:
+        """Have a task's turn come again in some seconds."""
+        key = (pending.uuid, pending.task_state)
+        previous, _ = self._delays.get(key, (0.0, 0.0))
+        seconds = min(2 * previous, LONGEST_SECONDS) or FIRST_SECONDS
+        self._delays[key] = seconds, self._clock() + seconds
+        say = LOG.debug if previous else LOG.warning
         say(
             "Instance %s, node %s: %s is tried again in %.0f s: %s",
             *(pending.uuid, pending.node, pending.task_state, seconds, reason),
         )
         return Result.PUT_OFF
+
+    def carry_out(self, verb: Verb, instance: Instance) -> Result:
+        """Go on with a task wherever it stands.
+
+        :param instance: its record, read just now.
+        :raises TryLater: nothing was decided.
+        :raises WaitCancelled: the service stops, or the instance isn't its any more.
+        :raises RecordsError: the outcome could not be written.
+        """
+        task = Task(self._driver, instance, self._conf.compute.shutdown_timeout)
+        try:
+            settled = (self._build if verb is CREATE else verb.carry_out)(task)
+        except (exceptions.WaitCancelled, RecordsError, TryLater):
+            raise
+        except exceptions.BuildAborted as error:
+            LOG.info("%s", error)
+            return Result.ABORTED
+        except verb.later as error:
+            raise TryLater(one_line(error)) from error
+        except Exception as error:
+            if not isinstance(error, exceptions.IronicVirtError):
+                LOG.exception(
+                    "[unexpected-error] Instance %s: the driver broke off", instance.uuid
+                )
+            if verb is CREATE:
+                return self._build.failed(task, error)
+            return self._failed(verb, task, error)
+        return self._settled(verb, instance, settled) if settled else Result.ABORTED
+
+    def _settled(self, verb: Verb, instance: Instance, settled: Settled) -> Result:
+        fence = self._fence(instance)
+        if verb is CREATE:
+            # Which node it has was perhaps decided in the course of the task.
+            fence = dataclasses.replace(fence, node=None)
+        if settled.vm_state is VmState.DELETED:
+            is_written = self._instances.deleted(instance.uuid, fence)
+            if is_written:
+                LOG.info("Instance %s is deleted", instance.uuid)
+        else:
+            is_written = self._instances.finish(
+                instance.uuid,
+                verb.task,
+                vm_state=settled.vm_state,
+                power_state=settled.power_state,
+                fence=fence,
+            )
+        return Result.DONE if is_written else Result.ABORTED
+
+    def _failed(self, verb: Verb, task: Task, error: Exception) -> Result:
+        instance = task.instance
+        LOG.error("[task-failed] Instance %s, %s: %s", instance.uuid, verb.task, one_line(error))
+        settled = verb.failed(task, error)
+        is_written = self._instances.fail(
+            instance.uuid,
+            verb.task,
+            Fault.of(error),
+            vm_state=settled.vm_state,
+            applied=settled.applied,
+            fence=self._fence(instance),
+        )
+        return Result.FAILED if is_written else Result.ABORTED
+
+    def _fence(self, instance: Instance) -> Fence:
+        return Fence(instance.host, self._incarnation, instance.attempts, instance.node)
 
 
 def _log_context(instance: Instance) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 from ironic_virt import virt
 from ironic_virt.compute.db import Database
 from ironic_virt.compute.db.records import Instance
-from ironic_virt.compute.engine.in_flight import InFlight
+from ironic_virt.compute.engine.tasks import Tasks
 from ironic_virt.compute.networks import network_data
 
 LONGEST_LABEL = 63
@@ -29,19 +29,20 @@ class ServiceVirtAPI(virt.VirtAPI):
 
     :param host: this service's host name.
     :param standing_by: called while another process of that name is active.
+    :ivar tasks: what the service is carrying out; ``None``: this is a command's driver.
     """
+
+    tasks: Tasks | None = None
 
     def __init__(
         self,
         host: str,
         database: Database,
-        in_flight: InFlight,
         metrics: virt.Metrics,
         standing_by: Callable[[], None] = lambda: None,
     ) -> None:
         self._host = host
         self._db = database
-        self._in_flight = in_flight
         self.metrics = metrics
         self._standing_by = standing_by
         self._lock = threading.Lock()
@@ -66,7 +67,7 @@ class ServiceVirtAPI(virt.VirtAPI):
 
     def node_owners(self, uuids: Collection[str]) -> Mapping[str, str]:
         """The services that have nodes, by the node's uuid."""
-        return self._db.compute_nodes.owners(uuids, self._host)
+        return self._db.compute_nodes.owners(uuids)
 
     def instance_places(self) -> Mapping[str, str]:
         """The pool or node of each of this host's instances, or ``""``."""
@@ -91,11 +92,11 @@ class ServiceVirtAPI(virt.VirtAPI):
 
     def abort_reason(self, instance: virt.InstanceLike) -> str | None:
         """Why an instance's task is not wanted any more, from memory."""
-        return self._in_flight.abort_reason(instance.uuid)
+        return self.tasks.abort_reason(instance.uuid) if self.tasks else None
 
     def waiting(self, instance_uuid: str | None) -> contextlib.AbstractContextManager[None]:
         """Another task may begin meanwhile."""
-        return self._in_flight.waiting(instance_uuid)
+        return self.tasks.waiting(instance_uuid) if self.tasks else contextlib.nullcontext()
 
     def config_drive(self, request: virt.DeployRequest) -> virt.ConfigDrive:
         """The instance's own data; Ironic makes the config drive of it."""
