@@ -16,11 +16,10 @@ from oslo_db import exception as db_exception
 
 from ironic_virt.compute import errors
 from ironic_virt.compute.db import records, tables
-from ironic_virt.compute.db.database import SIZE, Part, chunks, reads, rows_in, writes
+from ironic_virt.compute.db.database import Part, chunks, reads, rows_in, writes
 from ironic_virt.request.spec import placement_class
 
 _NODE = tables.compute_nodes
-_PAGE = 1000
 _HINT = "where Ironic picks the nodes, there are pools of them ('ironic-virt node list --pools')"
 COLUMNS = tables.columns(_NODE, records.ComputeNode)
 # What a service's refresh writes, as :func:`_reported` has it.
@@ -28,8 +27,11 @@ _REPORTED = (
     *("name", "vcpus", "memory_mb", "local_gb", "cpu_arch", "resource_class", "placement_class"),
     *("traits", "stats", "in_use", "available", "cleaning"),
 )
-_OWNER = (_NODE.c.uuid, _NODE.c.host)
-_STORED = (*_OWNER, *(_NODE.c[name] for name in _REPORTED))
+_STORED = (_NODE.c.uuid, _NODE.c.host, *(_NODE.c[name] for name in _REPORTED))
+# Since a refresh began, the node may have been moved to another service.
+_UPDATE = sa.update(_NODE).where(
+    _NODE.c.uuid == sa.bindparam("of_node"), _NODE.c.host == sa.bindparam("of_host")
+)
 _HAS_INSTANCE = sa.exists().where(tables.instances.c.node == _NODE.c.uuid).correlate(_NODE)
 _UNUSED = (_NODE.c.instance_uuid.is_(None), ~_HAS_INSTANCE)
 
@@ -61,85 +63,64 @@ class ComputeNodes(Part):
         return [uuid for (uuid,) in self._rows(statement)]
 
     @reads
-    def owners(
-        self, connection: sa.Connection, uuids: Collection[str], host: str = ""
-    ) -> Mapping[str, str]:
-        """The services that have nodes, by the node's uuid; without a record it is left out.
-
-        :param host: the service that has most of them.
-        """
-        return {row.uuid: row.host for row in _rows_of(connection, _OWNER, host, uuids)}
+    def owners(self, connection: sa.Connection, uuids: Collection[str]) -> Mapping[str, str]:
+        """The services that have nodes, by the node's uuid; without a record it is left out."""
+        rows = rows_in(connection, sa.select(_NODE.c.uuid, _NODE.c.host), _NODE.c.uuid, uuids)
+        return {row.uuid: row.host for row in rows}
 
     def save(
         self, host: str, nodes: Iterable[records.NodeReport], *, take_over: bool = False
     ) -> Mapping[str, str]:
-        """Write down how a service's nodes are; only what differs is written.
+        """Write down how a service's nodes are, some in each transaction; only what differs.
 
         :param take_over: take nodes from other services too, unless an instance has
             the node or has claimed it.
         :returns: the nodes that another service has, with its name; they were left alone.
         """
-        reports = {node.uuid: _reported(node) for node in nodes}
-        for is_last in (False, False, True):
-            stored = self._stored(host, reports)
-            foreign = [row.uuid for row in stored if row.host != host]
-            if foreign and take_over:
-                values = {"host": host, "updated_at": self._db.now()}
-                self._change(sa.update(_NODE).where(*_UNUSED).values(values), foreign)
-                stored = self._stored(host, reports)
+        foreign: dict[str, str] = {}
+        for page in chunks(sorted(nodes, key=lambda node: node.uuid)):
+            reports = {node.uuid: _reported(node) for node in page}
             try:
-                self._write(host, reports, {row.uuid: row for row in stored})
-                break
+                foreign |= self._save(host, reports, take_over)
             except db_exception.DBDuplicateEntry:
-                # Another service made a record of the same node just now.
-                if is_last:
-                    raise
-        return {row.uuid: row.host for row in stored if row.host != host}
-
-    @reads
-    def _stored(
-        self, connection: sa.Connection, host: str, uuids: Collection[str]
-    ) -> Sequence[Any]:
-        return _rows_of(connection, _STORED, host, uuids)
-
-    def _change(self, statement: Any, uuids: Collection[str]) -> int:
-        """Update or delete the records of these nodes, some in each transaction."""
-        pages = (statement.where(_NODE.c.uuid.in_(page)) for page in chunks(sorted(uuids)))
-        return sum(self._execute(page) for page in pages)
+                # Another service has made a record of the same node just now.
+                foreign |= self._save(host, reports, take_over)
+        return foreign
 
     @writes
-    def _execute(
+    def _save(
         self,
         connection: sa.Connection,
-        statement: sa.Executable,
-        rows: Sequence[Mapping[str, Any]] | None = None,
-    ) -> int:
-        return connection.execute(statement, rows).rowcount
-
-    def _write(
-        self, host: str, reports: Mapping[str, Mapping[str, Any]], stored: Mapping[str, Any]
-    ) -> None:
-        """Write what is new and what differs; equal changes go together."""
+        host: str,
+        reports: Mapping[str, Mapping[str, Any]],
+        take_over: bool,
+    ) -> Mapping[str, str]:
         current_time = self._db.now()
-        new: list[dict[str, Any]] = []
-        changed: dict[str, tuple[dict[str, Any], list[str]]] = {}
-        for uuid, values in reports.items():
-            row = stored.get(uuid)
-            if row is None:
-                new.append({**values, "uuid": uuid, "host": host, "created_at": current_time})
-            elif row.host == host:
-                old = row._mapping
-                changes = {name: value for name, value in values.items() if old[name] != value}
-                if changes:
-                    changed.setdefault(repr(changes), (changes, []))[1].append(uuid)
-        for some in chunks(new, _PAGE):
-            self._execute(sa.insert(_NODE), some)
-        for changes, uuids in changed.values():
-            # Since it was read, the node may have been moved to another service.
-            update = sa.update(_NODE).where(_NODE.c.host == host)
-            self._change(update.values(**changes, updated_at=current_time), uuids)
+        of_them = _NODE.c.uuid.in_(sorted(reports))
+        if take_over:
+            take = sa.update(_NODE).where(of_them, _NODE.c.host != host, *_UNUSED)
+            connection.execute(take.values(host=host, updated_at=current_time))
+        stored = {row.uuid: row for row in connection.execute(sa.select(*_STORED).where(of_them))}
+        new = [
+            {**values, "uuid": uuid, "host": host, "created_at": current_time}
+            for uuid, values in reports.items()
+            if uuid not in stored
+        ]
+        if new:
+            connection.execute(sa.insert(_NODE), new)
+        changed = [
+            {**values, "of_node": uuid, "of_host": host, "updated_at": current_time}
+            for uuid, values in reports.items()
+            if uuid in stored and stored[uuid].host == host and _differs(stored[uuid], values)
+        ]
+        if changed:
+            connection.execute(_UPDATE, changed)
+        return {row.uuid: row.host for row in stored.values() if row.host != host}
 
-    def withdraw(self, host: str, uuids: Collection[str] | None = None) -> int:
+    @writes
+    def withdraw(
+        self, connection: sa.Connection, host: str, uuids: Collection[str] | None = None
+    ) -> int:
         """See that nobody is given a service's nodes until their next report.
 
         :param uuids: of these nodes; ``None``: of all.
@@ -148,18 +129,24 @@ class ComputeNodes(Part):
         may_be_free = sa.or_(_NODE.c.available == sa.true(), _NODE.c.cleaning == sa.true())
         values = {"available": False, "cleaning": False, "updated_at": self._db.now()}
         update = sa.update(_NODE).where(_NODE.c.host == host, may_be_free).values(values)
-        return self._execute(update) if uuids is None else self._change(update, uuids)
+        if uuids is None:
+            return connection.execute(update).rowcount
+        pages = (update.where(_NODE.c.uuid.in_(page)) for page in chunks(sorted(uuids)))
+        return sum(connection.execute(page).rowcount for page in pages)
 
-    def keep_only(self, host: str, uuids: Collection[str]) -> int:
+    @writes
+    def keep_only(self, connection: sa.Connection, host: str, uuids: Collection[str]) -> int:
         """Delete a service's other records, but for those of nodes that an instance has.
 
         For a service that has pools and needs no records of single nodes any more.
 
         :returns: how many were deleted.
         """
-        mine = (*_UNUSED, _NODE.c.host == host)
-        unused = {uuid for (uuid,) in self._rows(sa.select(_NODE.c.uuid).where(*mine))}
-        return self._change(sa.delete(_NODE).where(*mine), unused.difference(uuids))
+        unused = (*_UNUSED, _NODE.c.host == host)
+        others = set(connection.scalars(sa.select(_NODE.c.uuid).where(*unused))).difference(uuids)
+        delete = sa.delete(_NODE).where(*unused)
+        pages = (delete.where(_NODE.c.uuid.in_(page)) for page in chunks(sorted(others)))
+        return sum(connection.execute(page).rowcount for page in pages)
 
     @writes
     def delete(self, connection: sa.Connection, uuid: str, *, host: str | None = None) -> None:
@@ -180,25 +167,9 @@ class ComputeNodes(Part):
         connection.execute(sa.delete(_NODE).where(_NODE.c.uuid == uuid))
 
 
-def _rows_of(
-    connection: sa.Connection,
-    columns: Sequence[sa.ColumnElement[Any]],
-    host: str,
-    uuids: Collection[str],
-) -> Sequence[Any]:
-    """The rows of these nodes.
-
-    :param host: the service that has most of them: if they are many, it is quicker to list all
-        of its nodes than to ask for each.
-    """
-    statement = sa.select(*columns)
-    rows: list[Any] = []
-    others = set(uuids)
-    if len(others) > SIZE:
-        mine = connection.execute(statement.where(_NODE.c.host == host))
-        rows = [row for row in mine if row.uuid in others]
-        others.difference_update(row.uuid for row in rows)
-    return [*rows, *rows_in(connection, statement, _NODE.c.uuid, others)]
+def _differs(row: Any, values: Mapping[str, Any]) -> bool:
+    """Whether a node is reported otherwise than its record has it."""
+    return any(row._mapping[name] != value for name, value in values.items())
 
 
 def _reported(node: records.NodeReport) -> Mapping[str, Any]:
