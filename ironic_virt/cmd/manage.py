@@ -20,8 +20,7 @@ from ironic_virt.cmd import output, shell
 from ironic_virt.cmd.commands import Cells, argument, flag
 
 if TYPE_CHECKING:
-    from ironic_virt.compute.db import moves
-    from ironic_virt.compute.moving import Mover
+    from ironic_virt.compute import moving
 
 
 _COLUMNS: Cells = {
@@ -90,11 +89,11 @@ class Move(output.Lister):
         self._sum_up(reports)
         return reports
 
-    def _move_all(self, mover: Mover, nodes: Sequence[str]) -> list[moves.Move]:
-        reports: list[moves.Move] = []
+    def _move_all(self, mover: moving.Mover, nodes: Sequence[str]) -> list[moving.Move]:
+        reports: list[moving.Move] = []
         try:
-            for batch in mover.move(nodes):
-                reports += batch
+            # Those that came before an error are kept.
+            reports.extend(mover.move(nodes))
         except exceptions.IronicVirtError as error:
             self.fail(
                 f"Stopped after {len(reports)} of {len(nodes)} nodes: {error}. Run the command "
@@ -109,7 +108,7 @@ class Move(output.Lister):
             raise
         return reports
 
-    def _sum_up(self, reports: Sequence[moves.Move]) -> None:
+    def _sum_up(self, reports: Sequence[moving.Move]) -> None:
         if reports:
             counts = collections.Counter(report.outcome.value for report in reports)
             words = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Moving nodes from compute services that are out of use to one that is up.
+"""Moving nodes, each with its instance, from services that are out of use to one that is up.
 
-Nodes go in batches: Ironic is asked whether the records and the destination fit what it has,
-by one list where there are many nodes, then one transaction checks every guard and gives the
-nodes, and the instances on them, to the destination.  A node that is there already is left as
-it is, so a move that was cut off is simply done again.
+Node by node: the records' guards are checked, then whether Ironic agrees with the records and the
+destination would serve the node.  Then one transaction checks the guards again and changes both
+records, so a node and its instance have one owner at any moment, and a move that was cut off is
+simply done again.  A node that a guard keeps does not hold up the others.
+
+Where Ironic picks the nodes, only one that has an instance is anybody's: then the
+instance is moved, and leaves the pool that it had a place in.
 
 Ironic is only read.
 """
@@ -13,29 +16,82 @@ Ironic is only read.
 from __future__ import annotations
 
 import dataclasses
-import functools
+import enum
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import sqlalchemy as sa
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.node_filter import NodeFilter
 from ironic_virt.compute import errors
-from ironic_virt.compute.db import Database
-from ironic_virt.compute.db.database import chunks
-from ironic_virt.compute.db.moves import Move, MoveOutcome
+from ironic_virt.compute.db import Database, records, services, tables
+from ironic_virt.compute.db.database import Part, reads, writes
+from ironic_virt.compute.states import VmState
 from ironic_virt.sharding.selector import TargetSet, same_shard
-
-BATCH = 500
-"""So many nodes are moved by one transaction."""
 
 _FEW = 20
 """So many nodes are asked for one by one; more by one list of all."""
-
 _FIELDS = ("uuid", "instance_uuid", "conductor_group", "shard")
+_NODE = tables.compute_nodes
+_INSTANCE = tables.instances
+_OWNED = (_NODE.c.uuid, _NODE.c.host, _NODE.c.instance_uuid)
+_CARRIED = (
+    *(_INSTANCE.c.uuid, _INSTANCE.c.host, _INSTANCE.c.pool),
+    *(_INSTANCE.c.task_state, _INSTANCE.c.vm_state),
+)
 
 
-class Mover:
+class MoveOutcome(enum.StrEnum):
+    """What became of a node."""
+
+    MOVED = "moved"
+    WOULD_MOVE = "would move"
+    ALREADY_THERE = "already there"
+    NO_RECORD = "no record"
+    REFUSED = "refused"
+    FAILED = "failed"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Move:
+    """What became of a node that was to be moved, and why.
+
+    :param source: the service that had it; ``None``: there is no record of it.
+    :param instance: the uuid of the instance that goes with it.
+    :param guard: the short name of the guard that keeps the node.
+    :param reason: why it was not moved, a sentence without its full stop.
+    :param settled: the instance is neither on its way to the node nor off it.
+    """
+
+    node: str
+    outcome: MoveOutcome
+    destination: str
+    source: str | None = None
+    instance: str | None = None
+    guard: str | None = None
+    reason: str | None = None
+    settled: bool = dataclasses.field(default=False, compare=False)
+
+    @property
+    def is_good(self) -> bool:
+        """Whether the node is, or would be, the destination's."""
+        good = (MoveOutcome.MOVED, MoveOutcome.WOULD_MOVE, MoveOutcome.ALREADY_THERE)
+        return self.outcome in good
+
+    @property
+    def needs_no_move(self) -> bool:
+        """Whether no service has the node: the one that serves it takes it at a refresh."""
+        return self.outcome is MoveOutcome.NO_RECORD
+
+    def refused(self, guard: str, reason: str) -> Move:
+        """The move with the result that a guard keeps the node."""
+        return dataclasses.replace(self, outcome=MoveOutcome.REFUSED, guard=guard, reason=reason)
+
+
+class Mover(Part):
     """Moves nodes to one service.
 
     :param client: of the Ironic whose nodes they are; ``None``: don't ask Ironic.
@@ -53,7 +109,7 @@ class Mover:
         dry_run: bool = False,
         force: bool = False,
     ) -> None:
-        self._database = database
+        super().__init__(database)
         self._client = client
         self._destination = destination
         self._dry_run = dry_run
@@ -66,8 +122,8 @@ class Mover:
         :raises ServiceNotFound: there is no such service.
         :raises NoDestination: it is down, or serves another shard.
         """
-        service = self._database.services.get(self._destination)
-        if not self._database.services.is_up(service):
+        service = self._db.services.get(self._destination)
+        if not self._db.services.is_up(service):
             state = "forced down" if service.forced_down else "down"
             raise errors.NoDestination(
                 self._destination, f"it is {state}; start it, or see why it doesn't report"
@@ -91,22 +147,26 @@ class Mover:
         return sorted(node.uuid for node in nodes)
 
     def nodes_of_service(self, host: str) -> Sequence[str]:
-        """The uuids of the nodes that a service has in the records, sorted.
+        """The uuids of the nodes that a service has in the records, or its instances, sorted.
 
         :raises ServiceNotFound: there is no such service.
         """
-        self._database.services.get(host)
-        return self._database.moves.nodes_of(host)
+        self._db.services.get(host)
+        nodes = sa.select(_NODE.c.uuid).where(_NODE.c.host == host)
+        carriers = sa.select(_INSTANCE.c.node).where(
+            _INSTANCE.c.host == host, _INSTANCE.c.node.is_not(None)
+        )
+        statement: sa.CompoundSelect[Any] = sa.union(nodes, carriers)
+        return sorted(uuid for (uuid,) in self._rows(statement))
 
-    def move(self, nodes: Sequence[str]) -> Iterator[Sequence[Move]]:
-        """Move nodes, batch by batch, or say why not; errors of a node are in its row.
+    def move(self, nodes: Sequence[str]) -> Iterator[Move]:
+        """Move nodes one by one, or say why not; errors of a node are in its row.
 
         Only what concerns every node is raised.
 
-        :returns: what became of each batch, in the order of the nodes.
-        :raises DatabaseUnreachable: the database; whether this batch moved is not
+        :raises DatabaseUnreachable: the database; whether this node moved is not
             known, and another run will tell.
-        :raises IronicError: Ironic could not be asked; this batch was not moved.
+        :raises IronicError: Ironic could not be asked; this node was not moved.
         """
         look: Callable[[str], Node | None] | None = None
         if self._client is not None:
@@ -114,48 +174,127 @@ class Mover:
             if len(nodes) > _FEW:
                 every = self._client.list_nodes(NodeFilter(), fields=_FIELDS)
                 look = {node.uuid: node for node in every}.get
-        decide = functools.partial(
-            self._database.moves.move, destination=self._destination, force=self._force
+        for node in nodes:
+            move = self._planned(node)
+            if look is not None and move.outcome is MoveOutcome.WOULD_MOVE:
+                move = self._compared(look, move)
+            if move.outcome is MoveOutcome.WOULD_MOVE and not self._dry_run:
+                move = self._moved(node)
+            yield move
+
+    # -- by the records -------------------------------------------------------
+
+    @reads
+    def _planned(self, connection: sa.Connection, node: str) -> Move:
+        return self._decide(connection, node, lock=False)
+
+    @writes
+    def _moved(self, connection: sa.Connection, node: str) -> Move:
+        """Give a node and its instance to the destination, unless a guard refuses."""
+        move = self._decide(connection, node, lock=True)
+        if move.outcome is not MoveOutcome.WOULD_MOVE:
+            return move
+        values = {"host": self._destination, "updated_at": self._db.now()}
+        carried = _INSTANCE.c.node == node
+        # Where the node has a record, too, from before or after it had pools.
+        in_pool = sa.select(_INSTANCE.c.uuid).where(carried, _INSTANCE.c.pool.is_not(None))
+        claim = {"instance_uuid": uuid} if (uuid := connection.scalar(in_pool)) else {}
+        owned = sa.update(_NODE).where(_NODE.c.uuid == node, _NODE.c.host == move.source)
+        connection.execute(owned.values({**values, **claim}))
+        connection.execute(sa.update(_INSTANCE).where(carried).values({**values, "pool": None}))
+        return dataclasses.replace(move, outcome=MoveOutcome.MOVED)
+
+    def _decide(self, connection: sa.Connection, node: str, *, lock: bool) -> Move:
+        """What is to become of a node by the records, which ``lock`` keeps as they are."""
+        known = {row.host: row for row in services.select_all(connection, lock=lock)}
+        owned = sa.select(*_OWNED).where(_NODE.c.uuid == node)
+        carried = sa.select(*_CARRIED).where(_INSTANCE.c.node == node)
+        if lock:
+            owned, carried = owned.with_for_update(), carried.with_for_update()
+        record: Any = connection.execute(owned).one_or_none()
+        instance: Any = connection.execute(carried).one_or_none()
+        # Where Ironic picks the nodes, one without a record belongs to its instance's service.
+        source = (record or instance).host if record or instance else None
+        if source is None:
+            missing = str(errors.ComputeNodeNotFound(node))
+            return Move(node, MoveOutcome.NO_RECORD, self._destination, reason=missing)
+        is_there = source == self._destination
+        move = Move(
+            node,
+            MoveOutcome.ALREADY_THERE if is_there else MoveOutcome.WOULD_MOVE,
+            self._destination,
+            source=source,
+            instance=instance.uuid if instance else record.instance_uuid,
+            settled=instance is not None
+            and instance.task_state is None
+            and instance.vm_state != VmState.ERROR,
         )
-        for batch in chunks(nodes, BATCH):
-            moves = {move.node: move for move in decide(batch, dry_run=True)}
-            if look is not None and any(
-                move.outcome is MoveOutcome.WOULD_MOVE for move in moves.values()
-            ):
-                service = self._database.services.get(self._destination)
-                group = service.conductor_group
-                target = TargetSet(None if group is None else group.lower(), service.shard_key)
-                moves = {node: _compared(look, target, move) for node, move in moves.items()}
-            movable = [
-                node for node, move in moves.items() if move.outcome is MoveOutcome.WOULD_MOVE
-            ]
-            if not self._dry_run:
-                moves |= {move.node: move for move in decide(movable)}
-            yield [moves[node] for node in batch]
-
-
-def _compared(look: Callable[[str], Node | None], target: TargetSet, move: Move) -> Move:
-    """The move, refused if Ironic has it otherwise than the records or the destination."""
-    if move.outcome is not MoveOutcome.WOULD_MOVE:
+        if is_there:
+            return move
+        for host in (source, self._destination):
+            if host not in known:
+                return move.refused("service", f"there is no compute service {host!r}")
+        if reason := self._source_keeps(known[source]):
+            return move.refused("source", reason)
+        destination = known[self._destination]
+        if not self._db.services.is_up(destination):
+            state = "forced down" if destination.forced_down else "down"
+            reason = f"compute service {self._destination!r} is {state}; it must be up"
+            return move.refused("destination", reason)
+        if record is not None and instance is not None and instance.host != record.host:
+            return move.refused(
+                "server",
+                f"its server {instance.uuid} belongs to compute service {instance.host!r}, "
+                f"not to {record.host!r}",
+            )
+        if record is not None and record.instance_uuid not in {None, instance and instance.uuid}:
+            reason = f"it is claimed for server {record.instance_uuid}, which has no record on it"
+            return move.refused("server", reason)
         return move
-    try:
-        node = look(move.node)
-    except exceptions.NodeNotFound:
-        node = None
-    except exceptions.IronicUnreachable:
-        raise
-    except exceptions.IronicVirtError as exc:
-        return dataclasses.replace(move, outcome=MoveOutcome.FAILED, reason=str(exc))
-    if node is None:
-        return move.refused("ironic-node", "Ironic has no such node; check the uuid")
-    if why := target.why_outside(node):
-        return move.refused(
-            "ironic-target",
-            f"compute service {move.destination!r} would not serve it: {why}",
-        )
-    if why := _disagreement(move, node):
-        return move.refused("ironic-server", why)
-    return move
+
+    def _source_keeps(self, service: records.ComputeService) -> str | None:
+        subject, down_time = f"its compute service {service.host!r}", self._db.down_time
+        if service.forced_down:
+            if self._force or not service.reports(self._db.now(), down_time):
+                return None
+            return (
+                f"{subject} is forced down and has reported in the last {down_time:.0f} s, so it "
+                "may still act; stop it, or if its host is fenced, use --force"
+            )
+        if self._db.services.is_up(service):
+            return f"{subject} is up; stop it and disable it, or force it down"
+        if not service.disabled:
+            return (
+                f"{subject} is down but not disabled, so it might come back; disable it, or force "
+                "it down"
+            )
+        return None
+
+    # -- by Ironic ------------------------------------------------------------
+
+    def _compared(self, look: Callable[[str], Node | None], move: Move) -> Move:
+        """The move, refused if Ironic has it otherwise than the records or the destination."""
+        try:
+            node = look(move.node)
+        except exceptions.NodeNotFound:
+            node = None
+        except exceptions.IronicUnreachable:
+            raise
+        except exceptions.IronicVirtError as exc:
+            return dataclasses.replace(move, outcome=MoveOutcome.FAILED, reason=str(exc))
+        if node is None:
+            return move.refused("ironic-node", "Ironic has no such node; check the uuid")
+        service = self._db.services.get(move.destination)
+        group = service.conductor_group
+        target = TargetSet(None if group is None else group.lower(), service.shard_key)
+        if why := target.why_outside(node):
+            return move.refused(
+                "ironic-target",
+                f"compute service {move.destination!r} would not serve it: {why}",
+            )
+        if why := _disagreement(move, node):
+            return move.refused("ironic-server", why)
+        return move
 
 
 def _disagreement(move: Move, node: Node) -> str | None:

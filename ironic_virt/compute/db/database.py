@@ -89,7 +89,6 @@ class Database:
         from ironic_virt.compute.db.compute_nodes import ComputeNodes
         from ironic_virt.compute.db.flavors import Flavors
         from ironic_virt.compute.db.instance_records import Instances
-        from ironic_virt.compute.db.moves import Moves
         from ironic_virt.compute.db.pools import Pools
         from ironic_virt.compute.db.services import Services
 
@@ -112,7 +111,6 @@ class Database:
         self.candidates = Candidates(self)
         self.instances = Instances(self)
         self.flavors = Flavors(self)
-        self.moves = Moves(self)
 
     @property
     def url(self) -> str:

@@ -18,9 +18,8 @@ from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.http.connection import KeystoneChannel
 from ironic_virt.baremetal.http.retry import RetryPolicy
 from ironic_virt.compute import errors, moving
-from ironic_virt.compute.db import Database, moves, records
-from ironic_virt.compute.db.moves import MoveOutcome
-from ironic_virt.compute.moving import Mover
+from ironic_virt.compute.db import Database, records
+from ironic_virt.compute.moving import MoveOutcome, Mover
 from ironic_virt.compute.states import TaskState, VmState
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.crashing import Crash, CrashingChannel
@@ -82,11 +81,11 @@ class Move:
                 shard_key=kept.shard_key,
             )
 
-    def mover(self, destination: str = "new", *, dry_run: bool = False) -> Mover:
-        return Mover(self.db, self.client, destination, dry_run=dry_run)
+    def mover(self, destination: str = "new", **options: bool) -> Mover:
+        return Mover(self.db, self.client, destination, **options)
 
-    def move(self, node: str, **options: bool) -> moves.Move:
-        ((report,),) = self.mover(**options).move([node])
+    def move(self, node: str, **options: bool) -> moving.Move:
+        (report,) = self.mover(**options).move([node])
         return report
 
     def owners(self, node: str) -> tuple[str, str | None]:
@@ -109,7 +108,7 @@ def refused(move: Move, node: str, guard: str) -> str:
     assert (wet.outcome, wet.guard) == (MoveOutcome.REFUSED, guard)
     if not guard.startswith("ironic"):
         # Where the move itself is, something may have changed since the check.
-        (locked,) = move.db.moves.move([node], "new")
+        locked = move.mover()._moved(node)
         assert (locked.guard, locked.reason) == (guard, wet.reason)
     assert (
         move.db.compute_nodes.get(node),
@@ -131,7 +130,7 @@ def test_a_free_node_moves(move: Move, how: str) -> None:
     else:
         move.db.services.update("old", disabled=True, disabled_reason="moving")
         move.go_silent("old")
-    assert move.move(node) == moves.Move(node, MoveOutcome.MOVED, "new", source="old")
+    assert move.move(node) == moving.Move(node, MoveOutcome.MOVED, "new", source="old")
     assert move.owners(node) == ("new", None)
 
 
@@ -140,7 +139,7 @@ def test_a_node_takes_its_instance_and_requests_along(move: Move) -> None:
     instance = move.instance(node)
     move.db.instances.request(instance, TaskState.DELETING)
     move.stop_old()
-    told = moves.Move(node, MoveOutcome.WOULD_MOVE, "new", source="old", instance=instance)
+    told = moving.Move(node, MoveOutcome.WOULD_MOVE, "new", source="old", instance=instance)
     assert move.move(node, dry_run=True) == told
     assert move.owners(node) == ("old", "old")
     assert move.move(node) == dataclasses.replace(told, outcome=MoveOutcome.MOVED)
@@ -171,6 +170,25 @@ def test_a_service_that_is_not_out_of_use_keeps_its_nodes(move: Move) -> None:
     assert "'old' is up" in refused(move, second, "source"), "it came back"
 
 
+def test_a_forced_source_that_still_reports_needs_force(move: Move) -> None:
+    node = move.node()
+    move.db.services.update("old", forced_down=True)
+    assert "may still act" in refused(move, node, "source")
+    assert move.move(node, force=True).outcome is MoveOutcome.MOVED
+
+
+def test_a_node_without_a_record_is_told(move: Move) -> None:
+    report = move.move(STRANGER)
+    assert (report.outcome, report.source) == (MoveOutcome.NO_RECORD, None)
+
+
+def test_a_claim_without_an_instance_is_not_taken(move: Move) -> None:
+    node = move.node()
+    stage.claim(move.db, node, "old", STRANGER)
+    move.stop_old()
+    assert STRANGER in refused(move, node, "server")
+
+
 def test_a_source_without_a_record_of_its_own_is_told(move: Move) -> None:
     node = move.node("ghost")
     assert "'ghost'" in refused(move, node, "service")
@@ -179,7 +197,7 @@ def test_a_source_without_a_record_of_its_own_is_told(move: Move) -> None:
 def test_a_destination_that_does_not_exist_is_refused(move: Move) -> None:
     node = move.node()
     move.stop_old()
-    ((report,),) = move.mover("nowhere").move([node])
+    (report,) = move.mover("nowhere").move([node])
     assert (report.outcome, report.guard) == (MoveOutcome.REFUSED, "service")
     assert "'nowhere'" in str(report.reason)
     with pytest.raises(errors.ServiceNotFound):
@@ -233,7 +251,7 @@ def test_a_node_that_ironic_lacks_moves_by_the_records_alone(move: Move) -> None
     report = move.move(node)
     assert (report.outcome, report.guard) == (MoveOutcome.REFUSED, "ironic-node")
     assert move.owners(node) == ("old", None)
-    ((report,),) = Mover(move.db, None, "new").move([node])
+    (report,) = Mover(move.db, None, "new").move([node])
     assert report.outcome is MoveOutcome.MOVED
 
 
@@ -356,10 +374,7 @@ def test_a_run_killed_at_any_statement_leaves_one_owner(move: Move) -> None:
     assert deaths > 8
 
 
-def test_many_nodes_cost_one_list_and_few_transactions(
-    move: Move, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(moving, "BATCH", 20)
+def test_many_nodes_cost_one_list(move: Move) -> None:
     nodes = [move.node(shard="a") for _ in range(50)]
     gone, foreign = nodes[7], nodes[30]
     instances = [move.instance(node) for node in nodes[:5]]
@@ -369,9 +384,7 @@ def test_many_nodes_cost_one_list_and_few_transactions(
     move.fake.requests.clear()
     mover = move.mover()
     assert sorted(mover.nodes_of_service("old")) == sorted(nodes)
-    batches = list(mover.move(nodes))
-    assert [len(batch) for batch in batches] == [20, 20, 10]
-    reports = {report.node: report for batch in batches for report in batch}
+    reports = {report.node: report for report in mover.move(nodes)}
     assert list(reports) == nodes
     refused = {uuid: one.guard for uuid, one in reports.items() if not one.is_good}
     assert refused == {gone: "ironic-node", foreign: "ironic-server"}

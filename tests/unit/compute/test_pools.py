@@ -10,7 +10,7 @@ import pytest
 
 from ironic_virt import virt
 from ironic_virt.compute.db import records
-from ironic_virt.compute.db.moves import MoveOutcome
+from ironic_virt.compute.moving import Move, MoveOutcome, Mover
 from ironic_virt.compute.states import TaskState
 from ironic_virt.driver.pools import names
 from ironic_virt.exceptions import NoValidHost
@@ -347,12 +347,15 @@ def test_an_instance_of_a_service_that_is_down_moves_to_another(set_stage, fake,
     destination = set_stage("b", ironic=IRONIC).begin()
     uuid = source.build(pool="gold~a")
     node = str(source.instance(uuid).node)
-    (kept,) = source.db.moves.move([node], "b")
-    assert "compute service 'a' is up" in str(kept.reason)
+
+    def move(to: str, **options: bool) -> Move:
+        return next(Mover(source.db, None, to, **options).move([node]))
+
+    assert "compute service 'a' is up" in str(move("b").reason)
     source.db.services.update("a", forced_down=True)
-    assert source.db.moves.move([node], "b", force=True, dry_run=True)[0].instance == uuid
-    assert source.db.moves.move([node], "b", force=True)[0].instance == uuid
-    assert source.db.moves.move([node], "b")[0].outcome is MoveOutcome.ALREADY_THERE
+    assert move("b", force=True, dry_run=True).instance == uuid
+    assert move("b", force=True).instance == uuid
+    assert move("b").outcome is MoveOutcome.ALREADY_THERE
     moved = destination.instance(uuid)
     assert (moved.host, moved.node, moved.pool) == ("b", node, None)
     assert counts(source, "gold~a") == (3, 0, 0)
@@ -365,4 +368,4 @@ def test_an_instance_of_a_service_that_is_down_moves_to_another(set_stage, fake,
     assert destination.instance(uuid).is_deleted
     assert fake.allocations() == []
     assert destination.pool("gold~b").free == 3
-    assert destination.db.moves.move([node], "a")[0].outcome is MoveOutcome.NO_RECORD
+    assert move("a").outcome is MoveOutcome.NO_RECORD
