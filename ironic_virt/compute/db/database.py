@@ -53,7 +53,8 @@ _retried = db_api.wrap_db_retry(
     jitter=True,
     exception_checker=lambda error: isinstance(error, _CONFLICTS),
 )
-_MAKING_SECONDS = 60.0
+# To make the tables, while other processes do so, too.
+_MAKING_TRIES = 1200
 _PAUSE_SECONDS = 0.05
 # SQLite's words, MariaDB's and PostgreSQL's, which quotes those of the system.
 _FULL = re.compile(r"\bfull\b|disk I/O error|No space left on device")
@@ -185,8 +186,9 @@ class Database:
             self._sleep(seconds)
 
     def _make_tables(self) -> None:
-        deadline = time.monotonic() + _MAKING_SECONDS
+        tries = _MAKING_TRIES
         while self.version() is None:
+            tries -= 1
             try:
                 if self.is_sqlite:
                     # It stays with the file; others may read while one writes.
@@ -199,9 +201,9 @@ class Database:
                         f"can't make tables (is the disk full?): {exc}",
                     ) from exc
                 # Another process makes them, too; SQLite does not wait for it.
-                if time.monotonic() > deadline:
+                if tries <= 0:
                     raise
-                time.sleep(_PAUSE_SECONDS)
+                self._sleep(_PAUSE_SECONDS)
 
     def _run_alone(self, statement: str) -> None:
         """Do a statement that belongs to no transaction."""

@@ -15,7 +15,7 @@ from oslo_config import cfg
 
 from ironic_virt import exceptions
 from ironic_virt.compute import errors
-from ironic_virt.compute.db import Database, database, engine, tables
+from ironic_virt.compute.db import Database, database, tables
 from ironic_virt.conf import database as options
 
 SECONDS = 240
@@ -52,7 +52,7 @@ class CutOff(Exception):
 def test_tables_half_made_are_completed_by_the_next(
     empty: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(database, "_MAKING_SECONDS", -1.0)
+    monkeypatch.setattr(database, "_MAKING_TRIES", 1)
     made: list[str] = []
     cut_at = 0
 
@@ -154,15 +154,20 @@ def reader(file: pathlib.Path) -> Iterator[sqlite3.Connection]:
 def test_a_file_in_use_is_waited_for_up_to_a_limit(
     in_file: Database, reader: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "_BUSY_SECONDS", 0.01)
-    with monkeypatch.context() as patch:
-        patch.setattr(database, "_MAKING_SECONDS", 0.2)
-        with pytest.raises(errors.DatabaseFailed, match="locked"):
-            in_file.open(make=True)
-    timer = threading.Timer(0.3, lambda: reader.execute("COMMIT"))
-    timer.start()
+    monkeypatch.setattr(database, "_MAKING_TRIES", 4)
+    pauses: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) > 5:
+            reader.execute("COMMIT")
+
+    monkeypatch.setattr(in_file, "_sleep", sleep)
+    with pytest.raises(errors.DatabaseFailed, match="locked"):
+        in_file.open(make=True)
+    assert len(pauses) == 3
     assert in_file.open(make=True).is_new
-    timer.join(SECONDS)
+    assert len(pauses) == 6
 
 
 def test_several_who_make_the_tables_at_once_get_along(database_conf: cfg.ConfigOpts) -> None:
