@@ -9,7 +9,7 @@ and its node, or not at all.
 from __future__ import annotations
 
 import uuid as uuids
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -26,7 +26,6 @@ from ironic_virt.compute.verbs import BY_TASK
 
 _INSTANCE = tables.instances
 _COLUMNS = tables.columns(_INSTANCE, records.Instance)
-_PAGE = 500
 _SAME_NAME = 10
 """More uuids than these nobody reads."""
 
@@ -73,7 +72,8 @@ class Instances(Outcomes):
         self, connection: sa.Connection, uuids: Collection[str]
     ) -> Mapping[str, records.Instance]:
         """Instances by their uuids; one that isn't known is left out."""
-        return _get_several(connection, uuids)
+        rows = rows_in(connection, sa.select(*_COLUMNS), _INSTANCE.c.uuid, uuids)
+        return {row.uuid: records.Instance(**row._mapping) for row in rows}
 
     def pending_tasks(self, host: str) -> Sequence[records.PendingTask]:
         """What is wanted of a service's instances, the oldest instance first."""
@@ -82,30 +82,12 @@ class Instances(Outcomes):
         rows = self._rows(statement.where(*mine).order_by(_INSTANCE.c.id))
         return [records.PendingTask(*row) for row in rows]
 
-    def settled(
-        self, host: str, vm_states: Collection[str], *, page: int = _PAGE
-    ) -> Iterator[records.Instance]:
-        """A service's instances in these states without a task.
-
-        One after the other, the oldest first; what changes meanwhile may or may not be seen.
-
-        :param page: how many are read at a time.
-        """
-        last = 0
-        while True:
-            mine = (_INSTANCE.c.host == host, _INSTANCE.c.vm_state.in_(vm_states))
-            statement = (
-                sa.select(*_COLUMNS, _INSTANCE.c.id)
-                .where(*mine, _INSTANCE.c.task_state.is_(None), _INSTANCE.c.id > last)
-                .order_by(_INSTANCE.c.id)
-                .limit(page)
-            )
-            rows = [dict(row._mapping) for row in self._rows(statement)]
-            for row in rows:
-                last = row.pop("id")
-                yield records.Instance(**row)
-            if len(rows) < page:
-                return
+    def settled(self, host: str, vm_states: Collection[str]) -> Sequence[records.Instance]:
+        """A service's instances in these states without a task, the oldest first."""
+        settled = (_INSTANCE.c.vm_state.in_(vm_states), _INSTANCE.c.task_state.is_(None))
+        statement = sa.select(*_COLUMNS).where(_INSTANCE.c.host == host, *settled)
+        rows = self._rows(statement.order_by(_INSTANCE.c.id))
+        return [records.Instance(**row._mapping) for row in rows]
 
     def places(self, host: str) -> Mapping[str, str]:
         """Where each of a service's instances is: its pool, else its node, else ``""``."""
@@ -150,9 +132,7 @@ class Instances(Outcomes):
             raise errors.ClaimLost(node.uuid, uuid)
         state = {"vm_state": VmState.BUILDING, "task_state": TaskState.SPAWNING}
         served = [choice for choice, got in zip(choices, claimed, strict=True) if got]
-        self._insert(connection, served, state)
-        instances = _get_several(connection, [new.uuid for new, _ in served])
-        return [instances[new.uuid] for new, _ in served]
+        return self._insert(connection, served, state)
 
     @writes
     def adopt(
@@ -181,22 +161,22 @@ class Instances(Outcomes):
         except db_exception.DBDuplicateEntry as exc:
             raise errors.InstanceExists(new.uuid) from exc
         state = {"vm_state": vm_state, "power_state": power_state, "launched_at": current_time}
-        self._insert(connection, [(new, compute_node)], state)
-        return get(connection, new.uuid)
+        return self._insert(connection, [(new, compute_node)], state)[0]
 
     def _insert(
         self,
         connection: sa.Connection,
         choices: Sequence[tuple[records.NewInstance, Place]],
         state: Mapping[str, Any],
-    ) -> None:
+    ) -> Sequence[records.Instance]:
         current_time = self._db.now()
-        rows = []
+        instances = []
         for new, place in choices:
             request_id = new.request_id or _new_request_id()
             values = {**records.fields(new), **place_values(place), **state}
             values |= {"request_id": request_id, "created_at": current_time}
-            rows.append(records.fields(records.Instance(**values)))
+            instances.append(records.Instance(**values))
+        rows = [records.fields(instance) for instance in instances]
         try:
             if rows:
                 connection.execute(sa.insert(_INSTANCE), rows)
@@ -204,6 +184,7 @@ class Instances(Outcomes):
             raise errors.InstanceExists(choices[0][0].uuid) from exc
         for new, _ in choices:
             claims.take_ports(connection, new.uuid, [port.id for port in new.ports])
+        return instances
 
     @writes
     def request(
@@ -255,13 +236,6 @@ class Instances(Outcomes):
                 taken = f"server {exc.holder} has the interface {exc.port}"
                 raise errors.ConflictingRequest(uuid, taken) from exc
         return get(connection, uuid)
-
-
-def _get_several(
-    connection: sa.Connection, uuids: Collection[str]
-) -> Mapping[str, records.Instance]:
-    rows = rows_in(connection, sa.select(*_COLUMNS), _INSTANCE.c.uuid, uuids)
-    return {row.uuid: records.Instance(**row._mapping) for row in rows}
 
 
 def _new_request_id() -> str:

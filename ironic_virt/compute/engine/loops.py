@@ -3,7 +3,7 @@
 """A thread that does something again and again, and sooner when it is woken.
 
 It continues after an error: the error is logged and the next round comes as
-usual.  Only the errors that are named as fatal end it.
+usual.  Only another process that has taken the service over ends it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import threading
 from collections.abc import Callable
 
 from oslo_log import log as logging
+
+from ironic_virt.compute.errors import ServiceSuperseded
 
 LOG = logging.getLogger(__name__)
 
@@ -22,8 +24,7 @@ class Loop:
     :param name: of the thread, and in the log.
     :param interval: seconds between the end of a round and the next one, asked
         before each wait; 0: only when woken.
-    :param fatal: kinds of errors that end the loop.
-    :param on_fatal: called with such an error, in the loop's thread.
+    :param on_fatal: called in the loop's thread with the error that ends it.
     """
 
     def __init__(
@@ -31,14 +32,11 @@ class Loop:
         name: str,
         action: Callable[[], None],
         interval: Callable[[], float],
-        *,
-        fatal: tuple[type[Exception], ...] = (),
-        on_fatal: Callable[[Exception], None] = lambda _error: None,
+        on_fatal: Callable[[Exception], None],
     ) -> None:
         self._action = action
         self._interval = interval
         self._last_interval = 60.0
-        self._fatal = fatal
         self._on_fatal = on_fatal
         self._woken = threading.Event()
         self._stopped = False
@@ -52,17 +50,15 @@ class Loop:
         """Have a round begin now, or another one right after that which is under way."""
         self._woken.set()
 
-    def stop(self) -> None:
-        """Begin no round any more; returns at once."""
-        self._stopped = True
-        self._woken.set()
+    def stop(self, timeout: float = 0.0) -> bool:
+        """Begin no round any more.
 
-    def join(self, timeout: float) -> bool:
-        """Wait for the end of a round that is under way.
-
+        :param timeout: seconds to wait for a round that is under way.
         :returns: whether it has ended.
         """
-        if self._thread.ident is not None:
+        self._stopped = True
+        self._woken.set()
+        if timeout and self._thread.ident is not None:
             self._thread.join(timeout)
         return not self._thread.is_alive()
 
@@ -74,21 +70,19 @@ class Loop:
                 return
             try:
                 self._action()
-            except self._fatal as error:
+            except ServiceSuperseded as error:
                 self._on_fatal(error)
                 return
             except Exception:
                 LOG.exception(
                     "[unexpected-error] %s: a round failed; the next one comes", self._thread.name
                 )
-            self._woken.wait(self._seconds())
-
-    def _seconds(self) -> float | None:
-        try:
-            self._last_interval = self._interval()
-        except ValueError as error:
-            # A file that was changed while we run may hold anything.
-            LOG.error(
-                "[option-refused] %s: the previous interval stays: %s", self._thread.name, error
-            )
-        return self._last_interval or None
+            try:
+                self._last_interval = self._interval()
+            except ValueError as error:
+                # A file that was changed while we run may hold anything.
+                LOG.error(
+                    "[option-refused] %s: the previous interval stays: %s",
+                    *(self._thread.name, error),
+                )
+            self._woken.wait(self._last_interval or None)

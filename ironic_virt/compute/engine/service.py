@@ -114,19 +114,16 @@ class Service:
         )
         self._wait_until = 0.0
         self._pause = _FIRST_PAUSE
-        self._on_fatal = on_fatal
         self._on_round = on_round
         self._loops = {
-            "report": self._loop("report", self.report, lambda: conf.report_interval),
-            "tasks": self._loop("tasks", self.look, lambda: conf.compute.task_interval),
-            "refresh": self._loop("refresh", self.refresh, self._until_refresh),
-            "power": self._loop(
-                "power-sync", self.sync_power, lambda: conf.compute.power_sync_interval
-            ),
+            name: Loop(name, action, interval, on_fatal)
+            for name, action, interval in (
+                ("report", self.report, lambda: conf.report_interval),
+                ("tasks", self.look, lambda: conf.compute.task_interval),
+                ("refresh", self.refresh, self._until_refresh),
+                ("power-sync", self.sync_power, lambda: conf.compute.power_sync_interval),
+            )
         }
-
-    def _loop(self, name: str, action: Callable[[], None], interval: Callable[[], float]) -> Loop:
-        return Loop(name, action, interval, fatal=(ServiceSuperseded,), on_fatal=self._on_fatal)
 
     # -- its life -------------------------------------------------------------
 
@@ -200,20 +197,13 @@ class Service:
         """
         self._tasks.drain()
         for name in ("tasks", "report"):
-            self._loops[name].stop()
-        for name in ("tasks", "report"):
-            self._loops[name].join(1.0)
+            self._loops[name].stop(timeout=1.0)
         with self._watching_database():
             self._db.services.leave(self.host, self.incarnation)
         begun = self._tasks.wait(0)
         self._tasks.stop()
         self.driver.cleanup_host()
-        unfinished = self._tasks.wait(CANCEL_SECONDS)
-        if unfinished and timeout > CANCEL_SECONDS:
-            LOG.info(
-                "Waiting up to %.0f s for the tasks of %d instances", timeout, len(unfinished)
-            )
-            unfinished = self._tasks.wait(timeout - CANCEL_SECONDS)
+        unfinished = self._tasks.wait(max(CANCEL_SECONDS, timeout))
         if begun:
             LOG.warning(
                 "[tasks-left] The tasks of %d instances go on when this service is started "
@@ -224,7 +214,7 @@ class Service:
             loop.stop()
         self._executor.shutdown(wait=not unfinished)
         for loop in self._loops.values():
-            loop.join(1.0)
+            loop.stop(timeout=1.0)
         if not unfinished:
             self.driver.let_go()
         return unfinished

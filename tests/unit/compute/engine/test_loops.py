@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from ironic_virt.compute.engine.loops import Loop
+from ironic_virt.compute.errors import ServiceSuperseded
 
 PATIENCE = 20.0
 FOREVER = 3600.0
@@ -37,16 +38,19 @@ class Rounds:
 def start() -> Iterator[Start]:
     loops: list[Loop] = []
 
-    def begin(action: Callable[[], None], interval: Callable[[], float], **more: object) -> Loop:
-        loop = Loop("test", action, interval, **more)  # type: ignore[arg-type]
+    def begin(
+        action: Callable[[], None],
+        interval: Callable[[], float],
+        on_fatal: Callable[[Exception], None] = lambda _error: None,
+    ) -> Loop:
+        loop = Loop("test", action, interval, on_fatal)
         loops.append(loop)
         loop.start()
         return loop
 
     yield begin
     for loop in loops:
-        loop.stop()
-        assert loop.join(PATIENCE)
+        assert loop.stop(PATIENCE)
 
 
 def test_the_first_round_comes_at_once_and_the_next_when_woken(start: Start) -> None:
@@ -113,11 +117,11 @@ def test_a_fatal_error_ends_the_loop_and_is_told(start: Start) -> None:
     told: list[Exception] = []
 
     def action() -> None:
-        raise KeyError("over")
+        raise ServiceSuperseded("compute1")
 
-    loop = start(action, lambda: 0.001, fatal=(KeyError,), on_fatal=told.append)
-    assert loop.join(PATIENCE)
-    assert [type(error) for error in told] == [KeyError]
+    loop = start(action, lambda: 0.001, told.append)
+    loop._thread.join(PATIENCE)
+    assert [type(error) for error in told] == [ServiceSuperseded]
 
 
 def test_an_interval_that_cannot_be_read_leaves_the_former_one(
@@ -138,7 +142,7 @@ def test_an_interval_that_cannot_be_read_leaves_the_former_one(
 
 def test_a_loop_that_is_stopped_just_before_a_round_ends_at_once() -> None:
     rounds = Rounds()
-    loop = Loop("test", rounds, lambda: FOREVER)
+    loop = Loop("test", rounds, lambda: FOREVER, lambda _error: None)
 
     class StoppedJustNow(threading.Event):
         def clear(self) -> None:
@@ -147,5 +151,5 @@ def test_a_loop_that_is_stopped_just_before_a_round_ends_at_once() -> None:
 
     loop._woken = StoppedJustNow()
     loop.start()
-    assert loop.join(PATIENCE)
+    assert loop.stop(PATIENCE)
     assert rounds.count == 0
