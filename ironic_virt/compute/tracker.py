@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from oslo_log import log as logging
 
+from ironic_virt import logs
 from ironic_virt.compute.db import Database
 from ironic_virt.compute.db.records import NodePool, NodeReport
 from ironic_virt.compute.errors import ComputeNodeInUse, ComputeNodeNotFound
@@ -56,9 +57,8 @@ class Tracker:
         self._rounds = 0
         self._next_missing = ""
         self._missing: set[str] = set()
-        self._conflicts: dict[str, str] = {}
-        self._in_use: set[str] = set()
         self._withdrawn = False
+        self._logged = logs.LogOnce()
         self._given_back: set[str] = set()
 
     @property
@@ -157,14 +157,13 @@ class Tracker:
     def _save(self, reports: Sequence[NodeReport], versions: Mapping[str, object]) -> None:
         take_over = self._driver.rebalances_nodes()
         conflicts = self._nodes.save(self._host, reports, take_over=take_over)
-        for uuid, owner in conflicts.items():
-            if self._conflicts.get(uuid) != owner:
+        for conflict in conflicts.items():
+            if self._logged.is_news(conflict):
                 LOG.warning(
                     "[node-of-another-host] The record of node %s belongs to host %s and is left "
                     "as it is",
-                    *(uuid, owner),
+                    *conflict,
                 )
-        self._conflicts = dict(conflicts)
         for report in reports:
             if report.uuid in versions and report.uuid not in conflicts:
                 self._written[report.uuid] = versions[report.uuid]
@@ -197,26 +196,21 @@ class Tracker:
 
     def _look_for(self, missing: Collection[str]) -> None:
         """Ask after nodes that have a record of this host and are not listed any more."""
-        self._withdraw(missing)
         self._given_back -= set(missing)
-        self._in_use.intersection_update(missing)
+        new = sorted(set(missing) - self._missing)
+        for uuid in new:
+            self._written.pop(uuid, None)
+        # All at once: nobody is given a node that isn't this host's any more.
+        if new and (withdrawn := self._nodes.withdraw(self._host, new)):
+            LOG.warning(
+                "[nodes-withdrawn] %d nodes are not among this host's nodes any more, and no "
+                "new instance gets them; a record stays until Ironic has no such node: %s%s",
+                *(withdrawn, ", ".join(new[:_NAMED]), ", ..." if len(new) > _NAMED else ""),
+            )
+        self._missing = set(missing)
         for uuid in self._some_of(missing):
             if self._driver.is_node_deleted(uuid):
                 self._delete(uuid)
-
-    def _withdraw(self, missing: Collection[str]) -> None:
-        """See that nobody is given a node that isn't this host's any more, all at once."""
-        new = sorted(set(missing) - self._missing)
-        if new:
-            for uuid in new:
-                self._written.pop(uuid, None)
-            if withdrawn := self._nodes.withdraw(self._host, new):
-                LOG.warning(
-                    "[nodes-withdrawn] %d nodes are not among this host's nodes any more, and no "
-                    "new instance gets them; a record stays until Ironic has no such node: %s%s",
-                    *(withdrawn, ", ".join(new[:_NAMED]), ", ..." if len(new) > _NAMED else ""),
-                )
-        self._missing = set(missing)
 
     def _some_of(self, missing: Collection[str]) -> list[str]:
         """Those whose turn it is: a shard that went elsewhere is not asked for at once."""
@@ -233,9 +227,8 @@ class Tracker:
         except ComputeNodeNotFound as error:
             LOG.debug("%s", error)
         except ComputeNodeInUse as error:
-            if uuid not in self._in_use:
+            if self._logged.is_news(("in use", uuid)):
                 LOG.warning("[node-gone-in-use] Node %s is gone from Ironic. %s", uuid, error)
-            self._in_use.add(uuid)
 
     def _withdraw_all(self, error: InventoryTooOld) -> None:
         """See that nobody is given any node of this host; the records stay."""
