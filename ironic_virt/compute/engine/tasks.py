@@ -89,7 +89,7 @@ class Tasks:
         self._working = self._resuming = 0
         self._draining = self._stopping = False
         # What is wanted by the last look: task states by instance.
-        self._wanted: dict[str, str] = {}
+        self._requested: dict[str, str] = {}
         # By instance and task state: the last delay, and when it ends.
         self._delays: dict[tuple[str, str], tuple[float, float]] = {}
         self._unknown = logs.LogOnce()
@@ -102,9 +102,9 @@ class Tasks:
         :raises DatabaseUnreachable: the records can't be read.
         """
         pending = self._instances.pending_tasks(self._conf.host)
-        self._wanted = {task.uuid: task.task_state for task in pending}
+        self._requested = {task.uuid: task.task_state for task in pending}
         for uuid, task_state in list(self._delays):
-            if self._wanted.get(uuid) != task_state:
+            if self._requested.get(uuid) != task_state:
                 self._delays.pop((uuid, task_state), None)
         for task in pending:
             if self._is_known(task) and self.is_due(task) and self._begin(task):
@@ -176,14 +176,14 @@ class Tasks:
         :raises WaitCancelled: it must be left as it is, because it is not this
             process's affair any more.
         """
-        running, wanted = self._running.get(instance), self._wanted.get(instance)
+        running, requested = self._running.get(instance), self._requested.get(instance)
         if running is None:
             return None
-        if wanted is not None and self._may_act():
-            return None if wanted == running.task_state else f"the server is {wanted}"
+        if requested is not None and self._may_act():
+            return None if requested == running.task_state else f"the server is {requested}"
         reason = (
             "the records no longer ask this service for the task; it was left as it is"
-            if wanted is None
+            if requested is None
             else "this service could not report for so long that it counts as down; the task was "
             "left as it is"
         )
