@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ironic_virt import virt
+from ironic_virt.testing.fault_proxy import FaultProxy
 from tests.integration.services import Operator
 from tests.integration.stage import Stage
 from tools import real_ironic
@@ -33,6 +34,13 @@ def ironic_on_mariadb(ironic_environment, progress) -> Iterator[real_ironic.Real
         environment=ironic_environment, progress=progress, database=real_ironic.MARIADB
     ) as ironic:
         yield ironic
+
+
+@pytest.fixture
+def proxy(ironic: real_ironic.RealIronic) -> Iterator[FaultProxy]:
+    """A fault proxy in front of the real Ironic on SQLite."""
+    with FaultProxy(ironic.url) as between:
+        yield between
 
 
 @pytest.fixture

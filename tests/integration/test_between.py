@@ -3,7 +3,6 @@
 """A client of the real Ironic with something between the two that gets in the way."""
 
 import dataclasses
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,12 +24,6 @@ def ours(ironic: real_ironic.RealIronic) -> list[str]:
     """Nodes of our shard; there are others."""
     new_nodes(ironic, 1, shard="between-theirs")
     return new_nodes(ironic, 2, shard=OURS.shard)
-
-
-@pytest.fixture
-def proxy(ironic: real_ironic.RealIronic) -> Iterator[FaultProxy]:
-    with FaultProxy(ironic.url) as proxy:
-        yield proxy
 
 
 @pytest.fixture

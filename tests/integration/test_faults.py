@@ -25,13 +25,6 @@ TARGET = {
 
 
 @pytest.fixture
-def proxy(ironic: real_ironic.RealIronic) -> Iterator[FaultProxy]:
-    """What the service takes for Ironic."""
-    with FaultProxy(ironic.url) as between:
-        yield between
-
-
-@pytest.fixture
 def stage(tmp_path: Path, ironic: real_ironic.RealIronic, proxy: FaultProxy) -> Iterator[Stage]:
     """A compute service that tries nothing for long; the operator is past the proxy."""
     stage = Stage(ironic, tmp_path, endpoint_override=proxy.url, api_max_retries=2)

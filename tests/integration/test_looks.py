@@ -35,13 +35,6 @@ class SlowConductor(Fault):
 
 
 @pytest.fixture
-def proxy(ironic: real_ironic.RealIronic) -> Iterator[FaultProxy]:
-    """What the service takes for Ironic."""
-    with FaultProxy(ironic.url) as between:
-        yield between
-
-
-@pytest.fixture
 def stage(tmp_path: Path, ironic: real_ironic.RealIronic, proxy: FaultProxy) -> Iterator[Stage]:
     """A compute service; the operator is past the proxy."""
     limits = ("deploy_timeout", "unprovision_timeout", "rescue_timeout", "power_timeout")

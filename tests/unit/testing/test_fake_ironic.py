@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import requests
-from keystoneauth1 import adapter, noauth, session
 
 from ironic_virt.testing.fake_ironic import Conductor, Durations, FakeIronic, RealClock
 
@@ -237,35 +236,3 @@ def test_a_fault_strikes_from_the_nth_match_and_sees_the_body(fake, api) -> None
     fake.faults.clear()
     fake.settle()
     assert api.send("PUT", path, {"target": "power on"}).status_code == 202
-
-
-# -- what a test looks at -------------------------------------------------------------
-
-
-def test_the_request_log_tells_all_of_a_request(fake: FakeIronic, api: Client) -> None:
-    node = fake.add_node()
-    api.get("/nodes?limit=1", version="1.58")
-    api.power(node, "power on")
-    listing, power = fake.requests
-    assert (listing.method, listing.path, listing.query) == ("GET", "/v1/nodes", "limit=1")
-    assert (listing.version, listing.body, listing.status) == ("1.58", None, 200)
-    assert fake.requests.mutating() == [power]
-    assert fake.requests.matching("PUT", "/states/power$") == [power]
-    assert (power.body, power.status) == ({"target": "power on"}, 202)
-    fake.requests.clear()
-    assert len(fake.requests) == 0
-
-
-def test_keystoneauth_works_through_the_mock(fake: FakeIronic) -> None:
-    node = fake.add_node(shard="a")
-    plugin = noauth.NoAuth(endpoint=URL)
-    client = adapter.Adapter(
-        session.Session(auth=plugin), service_type="baremetal", default_microversion="1.82"
-    )
-    with fake.mock(URL):
-        found = client.get("/v1/nodes?shard=a&fields=uuid,shard").json()["nodes"]
-        assert [(row["uuid"], row["shard"]) for row in found] == [(node, "a")]
-        assert client.get_endpoint_data().max_microversion == (1, 115)
-        client.put(f"/v1/nodes/{node}/states/provision", json={"target": "active"})
-        fake.advance(10)
-        assert client.get(f"/v1/nodes/{node}").json()["provision_state"] == "active"
