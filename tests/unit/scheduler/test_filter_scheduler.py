@@ -102,11 +102,6 @@ def test_a_node_that_passes_all_filters_is_picked_and_each_told(
     assert [number for _, _, number in error.left] == left
 
 
-def test_nodes_that_were_tried_are_not_picked_again() -> None:
-    spec = RequestSpec().without({"a"})
-    assert names(scheduler(*DEFAULT).select(spec, [Record("a"), Record("b")])) == ["b"]
-
-
 def test_ties_are_broken_by_chance_and_the_chance_is_given() -> None:
     def picked(records: list[Record], seed: int, **values: Any) -> str:
         (host,) = scheduler(*DEFAULT, seed=seed, **values).select(RequestSpec(), records)
@@ -133,16 +128,6 @@ def test_instances_spread_evenly_over_compute_services() -> None:
     assert sorted(Counter(host.host for host in picked).values()) == [20, 20, 20]
     picked = scheduler(*DEFAULT).select(RequestSpec(), fleet, 40, counts={"a": 20})
     assert Counter(host.host for host in picked) == {"b": 20, "c": 20}
-
-
-def test_several_instances_get_a_node_each_or_none_if_not_fewer() -> None:
-    fleet = [Record(f"n{i}") for i in range(3)]
-    error = refused(scheduler(*DEFAULT), RequestSpec(), fleet, 4)
-    assert (error.wanted, error.found) == (4, 3)
-    assert "a node was found for 3 of 4 servers" in str(error)
-    for count, least in ((3, None), (9, 2)):
-        hosts = scheduler(*DEFAULT).select(RequestSpec(), fleet, count, least=least)
-        assert sorted(names(hosts)) == ["n0", "n1", "n2"]
 
 
 def test_several_instances_respect_a_services_limit() -> None:

@@ -46,12 +46,6 @@ def test_a_node_with_an_instance_has_nothing_free(record: Record) -> None:
 # -- host managers ----------------------------------------------------------------
 
 
-def test_a_host_state_knows_how_many_instances_its_service_has() -> None:
-    records = [Record("a"), Record("b", host="compute-2")]
-    states = IronicHostManager(options()).host_states(records, {"compute-1": 3})
-    assert [(state.nodename, state.num_instances) for state in states] == [("a", 3), ("b", 0)]
-
-
 @pytest.mark.parametrize(("use", "names"), [(False, ["RamFilter"]), (True, ["ExactRamFilter"])])
 def test_bare_metal_can_have_a_list_of_filters_of_its_own(use: bool, names: list[str]) -> None:
     manager = IronicHostManager(
@@ -71,17 +65,6 @@ def test_default_and_other_options_are_loaded_in_their_order() -> None:
         assert list(manager.weighers) == ["InstanceCountWeigher", "SnugFitWeigher"]
     names = ["TraitsFilter", "NumInstancesFilter", "ExactDiskFilter", "CoreFilter"]
     assert list(IronicHostManager(options(enabled_filters=names)).filters) == names
-
-
-def test_all_filters_must_pass() -> None:
-    manager = IronicHostManager(options(enabled_filters=["RamFilter", "CoreFilter"]))
-    sizes = {"a": (4, 4), "b": (2, 4), "c": (4, 2)}
-    states = [
-        HostState(Record(name, memory_mb=memory, vcpus=vcpus))
-        for name, (memory, vcpus) in sizes.items()
-    ]
-    passing = manager.get_filtered_hosts(states, RequestSpec(memory_mb=3, vcpus=3))
-    assert [state.nodename for state in passing] == ["a"]
 
 
 # -- weights ----------------------------------------------------------------------
