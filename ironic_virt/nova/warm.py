@@ -36,6 +36,7 @@ LOG = logging.getLogger(__name__)
 
 _COUNTED = re.compile("num_.*|io_workload|uptime|failed_builds")
 """Names in a record's ``stats`` that are Nova's."""
+_RUNNING = metadata.version("nova"), metadata.version("ironic-virt")  # Others may be installed.
 
 
 class Provider(msgspec.Struct, frozen=True, array_like=True):
@@ -76,8 +77,7 @@ def made_by(rt: Any) -> tuple[str, ...]:
     :param rt: Nova's resource tracker.
     """
     configs = json.dumps(rt.provider_configs, sort_keys=True, default=str)
-    digest = hashlib.sha256(configs.encode()).hexdigest()
-    return metadata.version("nova"), metadata.version("ironic-virt"), digest
+    return *_RUNNING, hashlib.sha256(configs.encode()).hexdigest()
 
 
 def list_generations(client: Any, context: Any) -> dict[str, int]:

@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 import msgspec
 
+_RUNNING = metadata.version("ironic-virt")  # Another one may be installed meanwhile.
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Note:
@@ -39,8 +41,7 @@ class Note:
     def of_this_process(cls, *, active: bool) -> Note:
         """That of this process, which has just become what it is."""
         since = f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M:%S}"
-        version = metadata.version("ironic-virt")
-        return cls(active, socket.gethostname(), os.getpid(), since, version)
+        return cls(active, socket.gethostname(), os.getpid(), since, _RUNNING)
 
     @property
     def could_serve(self) -> bool:
@@ -49,10 +50,8 @@ class Note:
 
     def __str__(self) -> str:
         lacks = f", without {self.lacks}" if self.lacks else ""
-        return (
-            f"process {self.pid} on {self.machine}, version {self.version}, "
-            f"since {self.since} UTC{lacks}"
-        )
+        process = f"process {self.pid} on {self.machine}, version {self.version}"
+        return f"{process}, since {self.since} UTC{lacks}"
 
 
 def load_notes(texts: Iterable[bytes | str]) -> list[Note]:

@@ -14,7 +14,7 @@ import pytest
 
 from ironic_virt import exceptions
 from ironic_virt.exit_codes import ExitCode
-from ironic_virt.standby import Lease, Note, Timing, lease
+from ironic_virt.standby import Lease, Note, Timing, lease, note
 
 ETCD, REDIS = Timing.of("etcd3+http", 15), Timing.of("redis", 15)
 
@@ -269,23 +269,27 @@ def test_waiting_ends_when_the_active_one_has_gone(caplog: pytest.LogCaptureFixt
     end(second)
 
 
-def test_a_process_that_waits_says_who_holds_the_lease(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_process_that_waits_says_who_holds_the_lease(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     caplog.set_level("INFO", "ironic_virt.standby.lease")
     backend = Backend(ETCD)
     active(backend)
     backend.notes[backend] = Note(True, "machine-1", 4711, "2026-11-26 10:00:00", "1.2.3")
     second = Process(backend)
 
+    monkeypatch.setattr(note.metadata, "version", lambda name: "99.0")
     second.lease.wait("compute1", second.keep)
     assert "Standby: waiting for the lease of compute1, which is held by process 4711 on " in (
         caplog.text
     )
     assert "machine-1, version 1.2.3, since 2026-11-26 10:00:00 UTC" in caplog.text
-    note = backend.notes[second]
-    assert (note.active, note.pid) == (False, os.getpid())
+    seen = backend.notes[second]
+    assert (seen.active, seen.pid) == (False, os.getpid())
     backend.now += ETCD.renew
     second.lease.renew()
     assert backend.notes[second].active
+    assert backend.notes[second].version == seen.version, "not that of one installed meanwhile"
     end(second)
 
 
