@@ -192,13 +192,6 @@ def test_without_a_list_the_driver_is_not_ready(kind) -> None:
     assert isinstance(translate_error(reasons(kind), Doing.LIST), exception.VirtDriverNotReady)
 
 
-def test_a_node_that_is_gone_is_an_unknown_compute_host() -> None:
-    error = exceptions.NodeNotAvailable(NODE, None, "Ironic has no such node")
-    told = translate_error(error, Doing.NODE)
-    assert isinstance(told, exception.ComputeHostNotFound)
-    assert NODE in str(told)
-
-
 @pytest.mark.parametrize("doing", [each for each in Doing if each is not Doing.NODE])
 def test_a_user_reads_the_reason_whatever_was_being_done(doing: Doing) -> None:
     error = exceptions.TearDownFailed(NODE, UUID, "the BMC says no")

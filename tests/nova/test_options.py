@@ -63,11 +63,6 @@ def test_shard_and_shard_key_are_the_same(load, values: dict[str, str], caplog) 
     assert "deprecated" not in caplog.text.lower()
 
 
-def test_two_different_shards_are_refused(load) -> None:
-    with pytest.raises(exceptions.InvalidConfiguration, match="'b', but shard is 'a'"):
-        options.check_options(load(shard="a", shard_key="b"))
-
-
 def test_a_value_that_cannot_be_parsed_is_refused_by_its_name(load) -> None:
     with pytest.raises(exceptions.InvalidConfiguration, match=r"\[ironic\] deploy_timeout"):
         options.check_options(load(deploy_timeout="soon"))

@@ -79,6 +79,8 @@ def test_a_server_boots_from_the_volume_that_is_novas_root(devices, root_device_
     assert [one.volume_id for one in found] == [
         device["connection_info"]["serial"] for device in devices
     ]
+    assert {one.connection_info["driver_volume_type"] for one in found} <= {"iscsi"}
+    assert values.volumes_of(None) == []
 
 
 WORDS = st.sampled_from(["uefi", "bios", "1.10", "1.9", "8", "x", "a,b", ""])

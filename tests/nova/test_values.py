@@ -98,28 +98,3 @@ def test_network_information_is_read_as_late_as_possible() -> None:
     assert nova.reads == 0
     assert list(vifs) == [virt.Vif("vif-1", "02:00:00:00:00:01")]
     assert values.model_of(vifs) is nova
-
-
-def test_the_root_volume_is_booted_and_the_others_are_numbered() -> None:
-    """Nova gives a volume for data the index -1, or none."""
-
-    def disk(volume: str, index: int | None, device: str) -> dict[str, object]:
-        info = {"driver_volume_type": "iscsi", "serial": volume, "data": {"target_lun": 1}}
-        return {"boot_index": index, "mount_device": device, "connection_info": info}
-
-    disks = {
-        "root_device_name": "/dev/sda",
-        "block_device_mapping": [
-            disk("one", -1, "/dev/sdb"),
-            disk("root", 0, "/dev/sda"),
-            disk("two", None, "/dev/sdc"),
-        ],
-    }
-    found = values.volumes_of(disks)
-    assert [(one.volume_id, one.boot_index) for one in found] == [
-        ("one", 1),
-        ("root", 0),
-        ("two", 2),
-    ]
-    assert found[1].connection_info["driver_volume_type"] == "iscsi"
-    assert values.volumes_of(None) == []
