@@ -21,7 +21,6 @@ from typing import Any
 from oslo_config import cfg
 
 from ironic_virt import exceptions, virt
-from ironic_virt.compute.candidates import choose
 from ironic_virt.compute.db import Database, records
 from ironic_virt.compute.errors import (
     ClaimLost,
@@ -246,8 +245,8 @@ class Requests:
         while len(requests) < most:
             needed = max(least - len(requests), 0)
             try:
-                nodes = choose(
-                    *(self._db, scheduler, spec, most - len(requests)),
+                nodes = self._db.candidates.choose(
+                    *(scheduler, spec, most - len(requests)),
                     least=max(needed, 1),
                     node=new.requested_node,
                 )

@@ -22,7 +22,6 @@ from oslo_log import log as logging
 
 from ironic_virt import exceptions, virt
 from ironic_virt.compute.actions import OUT_OF_REACH, Result, Settled, Task, TryLater
-from ironic_virt.compute.candidates import choose
 from ironic_virt.compute.db import Database
 from ironic_virt.compute.db.records import Fault, Fence, Instance
 from ironic_virt.compute.errors import ClaimLost, NoSuchInstance, one_line
@@ -220,7 +219,7 @@ class Build:
         )
         lost: set[str] = set()
         while True:
-            (node,) = choose(self._db, self._scheduler, spec)
+            (node,) = self._db.candidates.choose(self._scheduler, spec)
             try:
                 moved = self._instances.reschedule(
                     *(instance.uuid, node, fault),

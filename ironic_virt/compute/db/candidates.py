@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The candidates for a request: the free nodes and pools, and what keeps the others.
+"""The candidates for a request: the free nodes and pools, the best of them, what keeps the others.
 
 Nodes are read from a random uuid on, once around, so two that search at the same time find
-different nodes.  Filters and weighers run in memory.
+different nodes.  Filters and weighers run in memory: first on some of the nodes; on all of them
+before the answer is no.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import uuid
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
@@ -18,7 +20,16 @@ from ironic_virt.compute.db import pools, tables
 from ironic_virt.compute.db.compute_nodes import COLUMNS
 from ironic_virt.compute.db.database import Part, reads
 from ironic_virt.compute.db.records import ComputeNode, NodePool
+from ironic_virt.exceptions import NoValidHost
 
+if TYPE_CHECKING:
+    from ironic_virt.request.spec import RequestSpec
+    from ironic_virt.scheduler.filter_scheduler import FilterScheduler
+
+SAMPLE = 250
+"""So many free nodes of a class are compared."""
+_MOST_NAMED = 4
+_BY_CLASS = "ResourceClassFilter"
 _NODE = tables.compute_nodes
 
 
@@ -37,7 +48,66 @@ class Offer:
 
 
 class Candidates(Part):
-    """Reads what may be given to an instance; each method is one transaction."""
+    """Reads and chooses what may be given to an instance; nothing is claimed."""
+
+    def choose(
+        self,
+        scheduler: FilterScheduler,
+        spec: RequestSpec,
+        most: int = 1,
+        *,
+        least: int | None = None,
+        node: str | None = None,
+    ) -> Sequence[Any]:
+        """The records of the best nodes for ``most`` instances, or for as many as there are.
+
+        :param least: rather than none, so many will do; ``most`` by default.
+        :param node: the only node that will do.
+        :raises NoValidHost: there are nodes for fewer; says filter by filter why, and what is in
+            the way of others.
+        :raises ComputeNodeNotFound: there is no record of ``node``.
+        """
+        if node is not None:
+            self._db.compute_nodes.get(node)
+        least = most if least is None else least
+        classes = spec.resource_classes if _BY_CLASS in scheduler.host_manager.filters else ()
+        start = str(uuid.UUID(int=scheduler.rng.getrandbits(128)))
+        offer = self.offer(start, max(SAMPLE, 2 * most), classes, node)
+        while True:
+            # With a part of the nodes only what is asked for is enough.
+            enough = least if offer.is_whole else most
+            try:
+                hosts = scheduler.select(
+                    spec, offer.records, most, least=enough, counts=offer.counts
+                )
+                return [host.record for host in hosts]
+            except NoValidHost as nowhere:
+                if offer.is_whole and not classes:
+                    raise self._explained(nowhere, spec, node) from None
+            offer, classes = self.offer(node=node), ()
+
+    def _explained(self, nowhere: NoValidHost, spec: RequestSpec, node: str | None) -> NoValidHost:
+        """Add to the error which services are not up, and how many nodes are being cleaned.
+
+        Nodes that are in use, in maintenance or of no service are not counted: the error names
+        only what ends by itself, or what an operator can start or enable.
+        """
+        services = self._db.services.list()
+        up = {service.host for service in services if self._db.services.is_up(service)}
+        obstacles = [
+            f"compute service {service.host} is {'disabled' if service.host in up else 'down'}"
+            for service in services
+            if service.disabled or service.host not in up
+        ]
+        if not up:
+            obstacles = ["no compute service is up"]
+        elif len(obstacles) > _MOST_NAMED:
+            obstacles = [f"{len(obstacles)} compute services are down or disabled"]
+        known, cleaning = self.others(spec.resource_classes, node)
+        if cleaning:
+            nodes = "1 node is" if cleaning == 1 else f"{cleaning} nodes are"
+            obstacles.append(f"{nodes} being cleaned")
+        return nowhere.replace(obstacles=obstacles, cleaning=cleaning, known=1 if node else known)
 
     @reads
     def offer(
@@ -48,7 +118,7 @@ class Candidates(Part):
         classes: Collection[str] = (),
         node: str | None = None,
     ) -> Offer:
-        """What is free now.
+        """What is free now, in one transaction.
 
         :param start: the uuid to begin with.
         :param limit: at most so many nodes.

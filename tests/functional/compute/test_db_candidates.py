@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 from oslo_config import cfg
 
-from ironic_virt.compute import candidates
-from ironic_virt.compute.db import Database, records
+from ironic_virt.compute.db import Database, candidates, records
 from ironic_virt.exceptions import NoValidHost
 from ironic_virt.request.spec import RequestSpec
 from ironic_virt.scheduler.filter_scheduler import FilterScheduler
@@ -110,7 +109,7 @@ def test_a_few_nodes_are_compared_and_all_before_a_refusal(db, picker, monkeypat
     db.compute_nodes.save("one", [report() for _ in range(100)])
     plain = RequestSpec(resources=GOLD)
     with statements(db) as sent:
-        assert len(candidates.choose(db, picker, plain)) == 1
+        assert len(db.candidates.choose(picker, plain)) == 1
     assert len(sent) < 8
     traits = frozenset({"CUSTOM_GPU"})
     for resource_class in ("gold", "iron"):
@@ -118,15 +117,15 @@ def test_a_few_nodes_are_compared_and_all_before_a_refusal(db, picker, monkeypat
         spec = RequestSpec(
             resources={f"CUSTOM_{resource_class.upper()}": 1}, required_traits=traits
         )
-        assert [one.uuid for one in candidates.choose(db, picker, spec)] == [gpu]
+        assert [one.uuid for one in db.candidates.choose(picker, spec)] == [gpu]
         with pytest.raises(
             NoValidHost, match="102 nodes free" if resource_class == "iron" else ""
         ):
-            candidates.choose(db, picker, spec, 2)
-        assert [one.uuid for one in candidates.choose(db, picker, spec, 9, least=1)] == [gpu]
+            db.candidates.choose(picker, spec, 2)
+        assert [one.uuid for one in db.candidates.choose(picker, spec, 9, least=1)] == [gpu]
     with pytest.raises(NoValidHost, match=r"102 of 102 nodes free; ResourceClass.* left 0"):
-        candidates.choose(db, picker, RequestSpec(resources={"CUSTOM_TIN": 1}))
-    assert len(candidates.choose(db, picker, plain, 60)) == 60
+        db.candidates.choose(picker, RequestSpec(resources={"CUSTOM_TIN": 1}))
+    assert len(db.candidates.choose(picker, plain, 60)) == 60
 
 
 def test_what_keeps_the_others_is_said(db: Database, picker: FilterScheduler) -> None:
@@ -141,10 +140,10 @@ def test_what_keeps_the_others_is_said(db: Database, picker: FilterScheduler) ->
         "1 node is being cleaned"
     )
     with pytest.raises(NoValidHost, match=why) as caught:
-        candidates.choose(db, picker, RequestSpec(resources=GOLD))
+        db.candidates.choose(picker, RequestSpec(resources=GOLD))
     assert caught.value.cleaning == 1
     with pytest.raises(NoValidHost, match=r"none of 1 node is free; .*1 node is being cleaned"):
-        candidates.choose(db, picker, RequestSpec(), node=cleaned)
+        db.candidates.choose(picker, RequestSpec(), node=cleaned)
 
 
 def test_two_who_search_at_once_find_different_nodes(db, database_conf) -> None:
@@ -154,6 +153,6 @@ def test_two_who_search_at_once_find_different_nodes(db, database_conf) -> None:
 
     def first(seed: int) -> Any:
         scheduler = FilterScheduler.from_conf(database_conf, random.Random(seed))
-        return candidates.choose(db, scheduler, spec)[0].uuid
+        return db.candidates.choose(scheduler, spec)[0].uuid
 
     assert len({first(seed) for seed in range(20)}) > 10
