@@ -12,13 +12,15 @@ import contextlib
 import re
 import threading
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ironic_virt import virt
 from ironic_virt.compute.db import Database
 from ironic_virt.compute.db.records import Instance
-from ironic_virt.compute.engine.tasks import Tasks
 from ironic_virt.compute.networks import network_data
+
+if TYPE_CHECKING:
+    from ironic_virt.compute.engine.tasks import Tasks
 
 LONGEST_LABEL = 63
 """Characters of a part of a name in DNS."""
