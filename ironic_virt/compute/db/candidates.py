@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from ironic_virt.compute.db import pools, tables
+from ironic_virt.compute.db import services, tables
 from ironic_virt.compute.db.compute_nodes import COLUMNS
 from ironic_virt.compute.db.database import Part, reads
 from ironic_virt.compute.db.records import ComputeNode, NodePool
@@ -92,11 +92,11 @@ class Candidates(Part):
         Nodes that are in use, in maintenance or of no service are not counted: the error names
         only what ends by itself, or what an operator can start or enable.
         """
-        services = self._db.services.list()
-        up = {service.host for service in services if self._db.services.is_up(service)}
+        every = self._db.services.list()
+        up = {service.host for service in every if self._db.services.is_up(service)}
         obstacles = [
             f"compute service {service.host} is {'disabled' if service.host in up else 'down'}"
-            for service in services
+            for service in every
             if service.disabled or service.host not in up
         ]
         if not up:
@@ -139,7 +139,7 @@ class Candidates(Part):
             rows += connection.execute(rest)
         nodes = [ComputeNode(*row) for row in rows]
         return Offer(
-            [*(() if node else pools.of(connection, usable)), *nodes],
+            [*(() if node else services.pools_of(connection, usable)), *nodes],
             dict(tuple(row) for row in connection.execute(counts)),
             limit is None or len(nodes) < limit,
         )
@@ -159,7 +159,7 @@ class Candidates(Part):
         usable = _NODE.c.host.in_(self._db.services.usable(connection))
         dirty = (usable, _NODE.c.cleaning == sa.true(), _NODE.c.instance_uuid.is_(None))
         known = connection.scalar(number) or 0
-        known += sum(pool.total for pool in pools.of(connection))
+        known += sum(pool.total for pool in services.pools_of(connection))
         return known, connection.scalar(number.where(*dirty, *_of(classes, node))) or 0
 
 

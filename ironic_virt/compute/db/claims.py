@@ -23,7 +23,7 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
 from ironic_virt.compute import errors
-from ironic_virt.compute.db import pools, records, tables
+from ironic_virt.compute.db import records, services, tables
 
 _NODE = tables.compute_nodes
 _INSTANCE = tables.instances
@@ -58,7 +58,7 @@ def claim_all(
                 served.add(instance)
             continue
         if place.host not in free:
-            free[place.host] = pools.free_places(connection, place.host)
+            free[place.host] = services.free_places(connection, place.host)
         if free[place.host][place.name] > 0:
             free[place.host][place.name] -= 1
             served.add(instance)

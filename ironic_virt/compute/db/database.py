@@ -90,8 +90,7 @@ class Database:
         from ironic_virt.compute.db.compute_nodes import ComputeNodes
         from ironic_virt.compute.db.flavors import Flavors
         from ironic_virt.compute.db.instance_records import Instances
-        from ironic_virt.compute.db.pools import Pools
-        from ironic_virt.compute.db.services import Services
+        from ironic_virt.compute.db.services import Pools, Services
 
         self.engine = engines.make_engine(conf)
         self.is_sqlite = self.engine.dialect.name == engines.SQLITE
