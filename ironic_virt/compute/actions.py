@@ -11,7 +11,6 @@ an error.
 from __future__ import annotations
 
 import dataclasses
-import enum
 import logging
 from typing import TYPE_CHECKING, Any
 
@@ -46,17 +45,6 @@ DEPLOYED = {
     states.RESCUE: VmState.RESCUED,
 }
 """What an instance is whose node is in this provision state."""
-
-
-class Result(enum.StrEnum):
-    """How a task ended."""
-
-    DONE = "done"
-    FAILED = "failed"
-    RESCHEDULED = "rescheduled"
-    ABORTED = "aborted"
-    PUT_OFF = "put off"
-    LEFT = "left"
 
 
 class TryLater(Exception):

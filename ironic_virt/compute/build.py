@@ -21,7 +21,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from ironic_virt import exceptions, virt
-from ironic_virt.compute.actions import OUT_OF_REACH, Result, Settled, Task, TryLater
+from ironic_virt.compute.actions import OUT_OF_REACH, Settled, Task, TryLater
 from ironic_virt.compute.db import Database
 from ironic_virt.compute.db.records import Fault, Fence, Instance
 from ironic_virt.compute.errors import ClaimLost, NoSuchInstance, one_line
@@ -102,19 +102,20 @@ class Build:
 
     # -- what comes after a failure -------------------------------------------
 
-    def failed(self, task: Task, error: Exception) -> Result:
+    def failed(self, task: Task, error: Exception) -> bool:
         """Give the node back, and try another one or end in error.
 
+        :returns: whether something is still wanted of the instance.
         :raises TryLater: the node could not be given back now.
         """
         try:
             # With the node that was picked for it meanwhile.
             instance = self._instances.get(task.instance.uuid)
         except NoSuchInstance:
-            return Result.ABORTED
+            return True
         began = (TaskState.SPAWNING, task.instance.host, task.instance.attempts)
         if (instance.task_state, instance.host, instance.attempts) != began:
-            return Result.ABORTED
+            return True
         if isinstance(error, exceptions.NodeTaken) and self._is_leaving(error.owner):
             raise TryLater(f"{one_line(error)}, and that server is being deleted") from error
         if not isinstance(error, exceptions.NodeError) and self._has_begun(instance):
@@ -176,7 +177,7 @@ class Build:
         except NoSuchInstance:
             return False
 
-    def _reschedule(self, instance: Instance, error: Exception, refused: bool) -> Result:
+    def _reschedule(self, instance: Instance, error: Exception, refused: bool) -> bool:
         given_up = _given_up(instance, error)
         try:
             node = self._move(instance, self._fault(instance, error), given_up, refused)
@@ -188,7 +189,7 @@ class Build:
                 f"{one_line(nowhere)}{self._before(instance)}",
             )
         if node is None:
-            return Result.ABORTED
+            return True
         LOG.warning(
             "[build-retried] %s. Instance %s is now to be built on node %s of host %s, attempt "
             "%d of %d",
@@ -196,7 +197,7 @@ class Build:
             instance.attempts - instance.refusals + (not refused),
             self._conf.scheduler.max_attempts,
         )
-        return Result.RESCHEDULED
+        return True
 
     def _move(
         self, instance: Instance, fault: Fault, given_up: str | None, refused: bool
@@ -247,7 +248,7 @@ class Build:
 
     def _fail(
         self, instance: Instance, error: Exception, message: str, *, release: bool = True
-    ) -> Result:
+    ) -> bool:
         failed = self._instances.fail(
             instance.uuid,
             TaskState.SPAWNING,
@@ -256,9 +257,10 @@ class Build:
             fence=self._fence(instance),
         )
         if not failed:
-            return Result.ABORTED
+            # Something else is wanted by now.
+            return True
         LOG.error("[build-failed] Instance %s was not built: %s", instance.uuid, message)
-        return Result.FAILED
+        return False
 
 
 def _attempts(instance: Instance) -> list[str]:

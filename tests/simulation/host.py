@@ -22,7 +22,7 @@ from ironic_virt import exceptions, virt
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.http.retry import RetryPolicy
 from ironic_virt.baremetal.waiting.watcher import Watcher
-from ironic_virt.compute.actions import Result, TryLater
+from ironic_virt.compute.actions import TryLater
 from ironic_virt.compute.db.records import Fault, Fence, Instance, PendingTask
 from ironic_virt.compute.engine.power_sync import PowerSync
 from ironic_virt.compute.engine.tasks import Tasks
@@ -287,18 +287,17 @@ class HostProcess:
     def _carry(self, uuid: str) -> None:
         task = self.in_flight[uuid]
         instance = self.world.instances.rows[uuid]
-        result = Result.ABORTED
         try:
             if (instance.host, instance.task_state) == (self.host, task):
                 request_id = self.world.requests[uuid]
                 instance = dataclasses.replace(instance, request_id=request_id)
-                result = self._carrying.carry_out(BY_TASK[task], instance)
+                self._carrying.carry_out(BY_TASK[task], instance)
                 self._carrying._delays.pop((uuid, task), None)
         except exceptions.WaitCancelled:
-            result = Result.LEFT
+            self.world.log(f"{self.host} {uuid} {task} is left")
         except (TryLater, DatabaseUnreachable) as later:
-            result = self._carrying.put_off(PendingTask(uuid, task, instance.node), str(later))
+            self._carrying.put_off(PendingTask(uuid, task, instance.node), str(later))
             self.world.log(f"{self.host} {uuid} {task} again later: {later}")
         finally:
             del self.in_flight[uuid]
-        self.world.log(f"{self.host} {uuid} {task}: {result}")
+        self.world.log(f"{self.host} {uuid} {task} has ended")

@@ -30,7 +30,7 @@ from oslo_context import context as oslo_context
 from oslo_log import log as logging
 
 from ironic_virt import exceptions, logs
-from ironic_virt.compute.actions import Result, Settled, Task, TryLater
+from ironic_virt.compute.actions import Settled, Task, TryLater
 from ironic_virt.compute.build import Build
 from ironic_virt.compute.db import Database
 from ironic_virt.compute.db.records import Fault, Fence, Instance, PendingTask
@@ -214,24 +214,26 @@ class Tasks:
     # -- a task ---------------------------------------------------------------
 
     def _run(self, pending: PendingTask, verb: Verb) -> None:
-        result, instance = Result.ABORTED, None
+        instance, looks_again = None, False
         self._take_place()
         try:
-            if (instance := self._read(pending)) is not None:
+            instance = self._read(pending)
+            if instance is None:
+                looks_again = True
+            else:
                 _log_context(instance)
-                result = self.carry_out(verb, instance)
+                looks_again = self.carry_out(verb, instance)
                 self._delays.pop((pending.uuid, pending.task_state), None)
         except exceptions.WaitCancelled as error:
-            result = Result.LEFT
             LOG.info("%s. %s goes on later", error, verb.task)
         except TryLater as later:
-            result = self.put_off(pending, later.reason)
+            self.put_off(pending, later.reason)
         except DatabaseError as error:
             # The loops say so aloud.
-            result = self.put_off(pending, f"the database can't be used: {error.reason}")
+            self.put_off(pending, f"the database can't be used: {error.reason}")
         except Exception:
             LOG.exception("[unexpected-error] Instance %s: %s failed", pending.uuid, verb.task)
-            result = self.put_off(pending, "of an unexpected error")
+            self.put_off(pending, "of an unexpected error")
         finally:
             self._release_place()
             with self._changed:
@@ -239,8 +241,7 @@ class Tasks:
                 self._changed.notify_all()
             if instance is not None:
                 self._on_end(instance)
-            if result in (Result.ABORTED, Result.RESCHEDULED):
-                # Something else may be wanted of it by now.
+            if looks_again:
                 self._wake()
 
     def _read(self, pending: PendingTask) -> Instance | None:
@@ -252,7 +253,7 @@ class Tasks:
         is_wanted = (instance.host, instance.task_state) == (self._conf.host, pending.task_state)
         return instance if is_wanted and self._begins() else None
 
-    def put_off(self, pending: PendingTask, reason: str) -> Result:
+    def put_off(self, pending: PendingTask, reason: str) -> None:
         """Have a task's turn come again in some seconds."""
         key = (pending.uuid, pending.task_state)
         previous, _ = self._delays.get(key, (0.0, 0.0))
@@ -263,12 +264,12 @@ class Tasks:
             "Instance %s, node %s: %s is tried again in %.0f s: %s",
             *(pending.uuid, pending.node, pending.task_state, seconds, reason),
         )
-        return Result.PUT_OFF
 
-    def carry_out(self, verb: Verb, instance: Instance) -> Result:
+    def carry_out(self, verb: Verb, instance: Instance) -> bool:
         """Go on with a task wherever it stands.
 
         :param instance: its record, read just now.
+        :returns: whether something else may be wanted of the instance by now.
         :raises TryLater: nothing was decided.
         :raises WaitCancelled: the service stops, or the instance isn't its any more.
         :raises RecordsError: the outcome could not be written.
@@ -280,7 +281,7 @@ class Tasks:
             raise
         except exceptions.BuildAborted as error:
             LOG.info("%s", error)
-            return Result.ABORTED
+            return True
         except verb.later as error:
             raise TryLater(one_line(error)) from error
         except Exception as error:
@@ -290,10 +291,11 @@ class Tasks:
                 )
             if verb is CREATE:
                 return self._build.failed(task, error)
-            return self._failed(verb, task, error)
-        return self._settled(verb, instance, settled) if settled else Result.ABORTED
+            return not self._failed(verb, task, error)
+        return settled is None or not self._settled(verb, instance, settled)
 
-    def _settled(self, verb: Verb, instance: Instance, settled: Settled) -> Result:
+    def _settled(self, verb: Verb, instance: Instance, settled: Settled) -> bool:
+        """Write that a task has succeeded; ``False``: it is not wanted any more."""
         fence = self._fence(instance)
         if verb is CREATE:
             # Which node it has was perhaps decided in the course of the task.
@@ -302,21 +304,21 @@ class Tasks:
             is_written = self._instances.deleted(instance.uuid, fence)
             if is_written:
                 LOG.info("Instance %s is deleted", instance.uuid)
-        else:
-            is_written = self._instances.finish(
-                instance.uuid,
-                verb.task,
-                vm_state=settled.vm_state,
-                power_state=settled.power_state,
-                fence=fence,
-            )
-        return Result.DONE if is_written else Result.ABORTED
+            return is_written
+        return self._instances.finish(
+            instance.uuid,
+            verb.task,
+            vm_state=settled.vm_state,
+            power_state=settled.power_state,
+            fence=fence,
+        )
 
-    def _failed(self, verb: Verb, task: Task, error: Exception) -> Result:
+    def _failed(self, verb: Verb, task: Task, error: Exception) -> bool:
+        """Write that a task has failed; ``False``: it is not wanted any more."""
         instance = task.instance
         LOG.error("[task-failed] Instance %s, %s: %s", instance.uuid, verb.task, one_line(error))
         settled = verb.failed(task, error)
-        is_written = self._instances.fail(
+        return self._instances.fail(
             instance.uuid,
             verb.task,
             Fault.of(error),
@@ -324,7 +326,6 @@ class Tasks:
             applied=settled.applied,
             fence=self._fence(instance),
         )
-        return Result.FAILED if is_written else Result.ABORTED
 
     def _fence(self, instance: Instance) -> Fence:
         return Fence(instance.host, self._incarnation, instance.attempts, instance.node)
