@@ -54,10 +54,6 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 15.0
 """Seconds between the looks at nodes that instances have left, while Ironic cleans them."""
 
 
-def _threads(size: int) -> concurrent.futures.Executor:
-    return concurrent.futures.ThreadPoolExecutor(size, "ironic-virt-task")
-
-
 class Service:
     """One compute service.
 
@@ -71,7 +67,7 @@ class Service:
     :param on_round: called after each look at what is wanted, as a sign of life.
     :param on_standby: called about once a second while another process of this name is active.
     :param load_driver: makes the driver.
-    :param make_executor: makes the threads, given how many, that tasks run in.
+    :param executor: what tasks run in, by default threads.
     :param clock: a monotonic clock in seconds.
     """
 
@@ -85,7 +81,7 @@ class Service:
         on_round: Callable[[], None] = lambda: None,
         on_standby: Callable[[], None] = lambda: None,
         load_driver: Callable[[cfg.ConfigOpts, VirtAPI], IronicDriver] = load_compute_driver,
-        make_executor: Callable[[int], concurrent.futures.Executor] = _threads,
+        executor: concurrent.futures.Executor | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._conf = conf
@@ -104,7 +100,9 @@ class Service:
         self.metrics.counts = self.driver.node_counts
         self._tracker = Tracker(self.host, self.driver, database)
         self._power_sync = PowerSync(self.host, self.driver, database)
-        self._executor = make_executor(MOST_WAITING)
+        self._executor = executor or concurrent.futures.ThreadPoolExecutor(
+            MOST_WAITING, "ironic-virt-task"
+        )
         self._tasks = self._virtapi.tasks = Tasks(
             *(conf, self.driver, database, self.incarnation, self._executor),
             may_act=self.may_act,

@@ -117,7 +117,7 @@ class ServiceStage:
             version="1.2.3",
             on_fatal=self.fatal.append,
             load_driver=load_driver,
-            make_executor=lambda _size: Inline(),
+            executor=Inline(),
             clock=fake.clock.now,
         )
 
