@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The real Ironic of the tests: where its virtualenv is, its options, and what a failure says.
-
-A shell script stands for Python, so nothing is installed.
-"""
+"""The real Ironic of the tests: where its virtualenv is, its options, and what a failure says."""
 
 import configparser
 import io
@@ -20,75 +17,18 @@ from tools.real_ironic.configuration import INTERFACES, Options, Place, render
 from tools.real_ironic.environment import IronicEnvironment, ensure_environment
 from tools.real_ironic.scripts.launch_ironic import PINNED_RELEASE
 
-# Called as "python -m venv DIRECTORY": makes one whose python, which is called as
-# "python -m pip install ...", runs the script that stands for pip.
-PYTHON = """#!/bin/sh
-echo venv >> {calls}
-mkdir -p "$3/bin" && printf '#!/bin/sh\\n{pip}\\n' > "$3/bin/python" && chmod +x "$3/bin/python"
-"""
 
-
-class Installation:
-    """A cache, and a Python whose pip runs a script of the test."""
-
-    def __init__(self, directory: Path) -> None:
-        self.cache = directory / "cache"
-        self.calls = directory / "calls"
-        self.python = directory / "python"
-        self.constraints = directory / "constraints.txt"
-        self.constraints.write_text("six==1.17.0\n")
-        self.let_pip("exit 0")
-
-    def let_pip(self, script: str) -> None:
-        self.python.write_text(PYTHON.format(calls=self.calls, pip=script))
-        self.python.chmod(0o755)
-
-    def ensure(self) -> IronicEnvironment:
-        return ensure_environment(
-            self.cache,
-            python=str(self.python),
-            constraints=self.constraints,
-            progress=lambda line: None,
-        )
-
-    @property
-    def builds(self) -> int:
-        return self.calls.read_text().count("venv") if self.calls.exists() else 0
-
-
-@pytest.fixture
-def installation(tmp_path: Path) -> Installation:
-    return Installation(tmp_path)
-
-
-def test_another_ironic_is_used_as_it_is(installation, tmp_path, monkeypatch) -> None:
+def test_another_ironic_is_used_as_it_is(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("IRONIC_VIRT_REAL_IRONIC", str(tmp_path / "own"))
     with pytest.raises(errors.EnvironmentBuildError, match=r"no Ironic in .*own"):
-        installation.ensure()
+        ensure_environment()
     site = tmp_path / "own" / "lib" / "python3.12" / "site-packages" / "ironic-24.1.5.dist-info"
     site.mkdir(parents=True)
     (site / "METADATA").write_text("Metadata-Version: 2.1\nName: ironic\nVersion: 24.1.5\n")
     (site / "entry_points.txt").write_text("[ironic.hardware.interfaces.console]\nfake = a:B\n")
-    environment = installation.ensure()
-    assert (environment.version, installation.builds) == ("24.1.5", 0)
+    environment = ensure_environment()
+    assert (environment.directory, environment.version) == (tmp_path / "own", "24.1.5")
     assert environment.interfaces("console") == {"fake"}
-
-
-def test_it_is_built_once_and_again_after_a_failure(installation) -> None:
-    installation.let_pip('for i in $(seq 100); do echo line $i; done; echo "no wheel" >&2; exit 7')
-    with pytest.raises(errors.EnvironmentBuildError, match=r"install Ironic .*status 7") as caught:
-        installation.ensure()
-    assert caught.value.output.endswith("line 100\nno wheel")
-    assert "line 50" not in caught.value.output
-    installation.let_pip("exit 0")
-    environment = installation.ensure()
-    assert installation.ensure() == environment
-    assert installation.builds == 2
-    (environment.directory / "complete").unlink()
-    (environment.directory / "half").touch()
-    installation.ensure()
-    assert installation.builds == 3
-    assert not (environment.directory / "half").exists()
 
 
 def test_without_a_database_the_error_says_what_to_do(monkeypatch) -> None:

@@ -6,10 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-import pytest
-
 from ironic_virt import exceptions, virt
-from ironic_virt.driver import IronicDriver
 from ironic_virt.testing.fake_ironic import FakeIronicServer
 from ironic_virt.testing.fake_ironic.journal import Entry
 from tests.functional.compute.processes import wait_for
@@ -18,10 +15,6 @@ from tests.functional.driver.conftest import Service
 Start = Callable[..., Service]
 AT_ONCE = 20
 LOOKS = 5
-
-
-def test_the_option_and_the_entry_point_bring_our_driver(start_service: Start) -> None:
-    assert isinstance(start_service().driver, IronicDriver)
 
 
 def test_many_instances_at_once_come_and_go(server, start_service) -> None:
@@ -125,12 +118,6 @@ def test_an_outage_of_ironic_costs_only_time(server, start_service) -> None:
         if entry.status == 202
     ]
     assert len(taken) == 1
-
-
-def test_a_service_without_its_filter_does_not_start(server, start_service) -> None:
-    server.fake.add_nodes(1)
-    with pytest.raises(exceptions.InvalidConfiguration, match="shard_key"):
-        start_service(shard_key='"a b"')
 
 
 def strip(node: dict[str, object]) -> dict[str, object]:
