@@ -23,6 +23,5 @@ def sent_drives(fake: FakeIronic) -> list[Any]:
 
 
 def sent_drive(fake: FakeIronic) -> Any:
-    """The only config drive that was sent."""
     (drive,) = sent_drives(fake)
     return drive

@@ -96,7 +96,6 @@ def _is_there(session: int) -> bool:
 
 
 def read_until(process: subprocess.Popen[str], wanted: Callable[[str], bool]) -> str:
-    """Read lines until one is as wanted, and return that."""
     assert process.stdout is not None
     for line in process.stdout:
         if wanted(line):

@@ -35,7 +35,6 @@ def compute_service(
 
 @contextlib.contextmanager
 def records_of(service: ComputeProcess) -> Iterator[Database]:
-    """A compute service's records."""
     db = Database(database_options.load([str(service.config)]), patient=False).open()
     try:
         yield db

@@ -167,7 +167,6 @@ class Operator:
         return seen
 
     def vifs(self, node: str) -> list[str]:
-        """The VIFs on a node."""
         return [vif["id"] for vif in self.request("GET", f"/nodes/{node}/vifs")["vifs"]]
 
     def patch(self, node: str, **fields: Any) -> None:

@@ -22,7 +22,6 @@ def node(stage: Stage) -> str:
 
 @pytest.fixture
 def service(stage: Stage, node: str) -> Iterator[ComputeProcess]:
-    """A compute service for it."""
     shard = stage.operator.node(node)["shard"]
     with compute_service(stage, shard_key=shard) as service:
         yield service.started()

@@ -56,7 +56,6 @@ class _Service(Service):
 
 @pytest.fixture(scope="module")
 def nodes(ironic_on_mariadb: real_ironic.RealIronic) -> Iterator[dict[str, str]]:
-    """A node for each state."""
     listed = provision_states.listed_states()
     fields = {"driver_info": {"takes_nmi": True}}
     made = new_nodes(ironic_on_mariadb, len(listed), resource_class=_RESOURCE_CLASS, fields=fields)

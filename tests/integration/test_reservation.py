@@ -50,7 +50,6 @@ def make_kind(stage: Stage, count: int, name: str | None = None, **like: Any) ->
 
 
 def allocation(operator: Operator, instance: virt.Instance) -> dict[str, Any] | None:
-    """The instance's allocation."""
     listed = operator.request("GET", "/allocations")["allocations"]
     return next((one for one in listed if one["uuid"] == instance.uuid), None)
 

@@ -264,7 +264,6 @@ class Deployment(cases.UnderPytest, integrated_helpers.ProviderUsageBaseTestCase
         return self.api.post_server({"server": {**wanted, "networks": networks, **more}})
 
     def act(self, server: dict[str, Any], **action: Any) -> None:
-        """Ask for an action."""
         self.api.post_server_action(server["id"], action)
 
     def rebuild(

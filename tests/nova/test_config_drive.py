@@ -64,7 +64,6 @@ class ConfigDrive(Deployment, starts=True):
         return found
 
     def document(self, image: dict[str, bytes], name: str) -> Any:
-        """One of the documents on an image."""
         text = image[f"openstack/latest/{name}"].decode()
         return json.loads(text) if text and name.endswith("json") else text
 

@@ -60,7 +60,6 @@ class TwoCells(Racks):
                 self.refresh(compute)
 
     def used_hosts(self) -> set[str]:
-        """The hosts that have servers, one to a cell."""
         return {server["OS-EXT-SRV-ATTR:host"] for server in self.settle()} - {None}
 
     def take_away(self, shard: str, rack: str) -> None:

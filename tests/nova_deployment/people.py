@@ -104,7 +104,6 @@ class User:
         self._nova("POST", "/servers", {"server": {**wanted, "min_count": count, **more}})
 
     def servers(self) -> list[Server]:
-        """All there are."""
         return [
             Server(
                 uuid=one["id"],
@@ -133,11 +132,9 @@ class User:
         return seen
 
     def hard_reboot(self, servers: Iterable[Server]) -> None:
-        """Ask for it."""
         self._act(servers, {"reboot": {"type": "HARD"}})
 
     def stop(self, servers: Iterable[Server]) -> None:
-        """Ask for it."""
         self._act(servers, {"os-stop": None})
 
     def _act(self, servers: Iterable[Server], action: dict[str, Any]) -> None:
@@ -145,7 +142,6 @@ class User:
             self._nova("POST", f"/servers/{server.uuid}/action", action)
 
     def delete(self, servers: Iterable[Server]) -> None:
-        """Ask for it."""
         for server in servers:
             self._nova("DELETE", f"/servers/{server.uuid}")
 

@@ -67,8 +67,6 @@ class Place:
         return text in self.program.text()[self._seen :]
 
     def wait_for(self, text: str, seconds: float = SECONDS) -> None:
-        """Return when it says so."""
-
         def said() -> bool:
             self.program.see_to_it()
             return self.has_said(text)

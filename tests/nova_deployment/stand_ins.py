@@ -77,7 +77,6 @@ class StandInGlance:
 
 
 def answer_to(path: str) -> tuple[HTTPStatus, dict[str, Any]]:
-    """Answer a GET."""
     if path == "/v2/schemas/image":
         # What is not named here Nova takes for a custom property.
         properties = {name: {} for name in image("")}

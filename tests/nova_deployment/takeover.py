@@ -27,7 +27,6 @@ _SECONDS = 3600.0
 
 
 def begun(deployment: Deployment, host: str, nodes: int) -> None:
-    """Give a host its nodes."""
     ironic = deployment.ironic
     (node,) = deployment.operator.create_nodes(
         ironic, 1, RESOURCE_CLASS, shard=host, seed=len(host)

@@ -187,7 +187,6 @@ class World:
         return None
 
     def host_of(self, instance: str | None) -> str | None:
-        """The host that has an instance."""
         row = self.instances.rows.get(instance or "")
         return row.host if row is not None else None
 

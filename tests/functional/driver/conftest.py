@@ -28,7 +28,6 @@ class Service(compute_service.Service):
 
 @pytest.fixture
 def ironic_clock() -> StoppableClock:
-    """The clock of the fake Ironic."""
     return StoppableClock()
 
 

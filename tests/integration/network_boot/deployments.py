@@ -32,7 +32,6 @@ def background(call: Callable[[], None]) -> Future[None]:
 
 
 def iso_by_url(images: Images) -> virt.ImageMeta:
-    """An ISO image that is booted."""
     return virt.ImageMeta(images.file("live.iso"), properties={"ironic_ramdisk_deploy": "true"})
 
 

@@ -48,7 +48,6 @@ def _pairs(by_class: dict[str, list[str]]) -> Iterator[tuple[str, str]]:
 
 
 def read() -> Listed:
-    """Read the list."""
     data: dict[str, Any] = tomllib.loads(PATH.read_text())
     left_out = {
         name: Reason(

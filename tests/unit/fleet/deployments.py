@@ -91,7 +91,6 @@ def fleet(
 
 
 def with_server(node: Node, server: str) -> Node:
-    """A node that carries a server."""
     return changed(node, instance_uuid=server, provision_state="active", power_state="power on")
 
 

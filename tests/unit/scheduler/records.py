@@ -44,7 +44,6 @@ def options(**values: Any) -> cfg.ConfigOpts:
 
 
 def scheduler(*filters: str, seed: int = 1, **values: Any) -> FilterScheduler:
-    """A scheduler with these filters."""
     return FilterScheduler.from_conf(
         options(enabled_filters=list(filters), **values), random.Random(seed)
     )
