@@ -9,7 +9,6 @@ import tracemalloc
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from unittest import mock
 
 import pytest
 
@@ -252,27 +251,33 @@ def test_an_error_names_its_cause_once(channel: Channel) -> None:
     )
 
 
-def test_a_guard_is_asked_when_a_change_is_about_to_leave(serve: Serve, channel: Channel) -> None:
+@pytest.fixture
+def timeouts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The milliseconds that connections get for what was sent to be acknowledged."""
+    given: list[int] = []
+
+    def set_option(inner: socket.socket, *option: int) -> None:
+        if option[1] == socket.TCP_USER_TIMEOUT:
+            given.append(option[2])
+        socket.socket.__base__.setsockopt(inner, *option)  # type: ignore[union-attr]
+
+    monkeypatch.setattr(socket.socket, "setsockopt", set_option)
+    return given
+
+
+def test_a_guard_is_asked_when_a_change_is_about_to_leave(serve, channel, timeouts) -> None:
     # The next request must not go out on a connection that is about to be closed.
     answer = OK + b"Connection: close\r\nContent-Length: 2\r\n\r\n{}"
     server = serve(lambda peer: peer.sendall(answer))
     allowed = True
-    # As if getting a token and connecting had taken longer than the guard allows.
-    timeouts: list[int] = []
 
     def guard() -> float:
         if not allowed:
             raise exceptions.LeaseLost("it could not be renewed in time")
         return 7.5
 
-    def set_option(inner: socket.socket, *option: int) -> None:
-        if option[1] == socket.TCP_USER_TIMEOUT:
-            timeouts.append(option[2])
-        socket.socket.__base__.setsockopt(inner, *option)  # type: ignore[union-attr]
-
     guarded = channel(f"{server.url}/v1", "", guard)
-    with mock.patch.object(socket.socket, "setsockopt", set_option):
-        guarded.send("PATCH", "/nodes/n", json=[])
+    guarded.send("PATCH", "/nodes/n", json=[])
     assert set(timeouts) == {7500}
     allowed = False
     assert guarded.send("GET", "/nodes").status == 200
@@ -282,23 +287,15 @@ def test_a_guard_is_asked_when_a_change_is_about_to_leave(serve: Serve, channel:
     assert methods == [b"PATCH", b"GET"]
 
 
-def test_a_changes_time_for_retries_is_not_the_next_requests(serve, channel) -> None:
+def test_a_changes_time_for_retries_is_not_the_next_requests(serve, channel, timeouts) -> None:
     def act(peer: socket.socket) -> None:
         for _ in range(3):
             peer.sendall(EMPTY)
             peer.recv(65536)
 
-    timeouts: list[int] = []
-
-    def set_option(inner: socket.socket, *option: int) -> None:
-        if option[1] == socket.TCP_USER_TIMEOUT:
-            timeouts.append(option[2])
-        socket.socket.__base__.setsockopt(inner, *option)  # type: ignore[union-attr]
-
     server = serve(act)
     guarded = channel(f"{server.url}/v1", "", lambda: 7.5)
-    with mock.patch.object(socket.socket, "setsockopt", set_option):
-        for method in ("PATCH", "GET", "GET"):
-            assert guarded.send(method, "/nodes/n").status == 200
+    for method in ("PATCH", "GET", "GET"):
+        assert guarded.send(method, "/nodes/n").status == 200
     assert timeouts == [7500, 0]
     assert len(server.requests) == 1, "one connection"

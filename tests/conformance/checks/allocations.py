@@ -190,13 +190,6 @@ def _(ironic: IronicUnderTest) -> None:
     ironic.get(f"/v1/nodes/{node}")
 
 
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """an allocation in error can be deleted"""
-    allocation = allocate(ironic, GOLD)
-    ironic.delete(f"/v1/allocations/{allocation['uuid']}")
-
-
 @check_each(
     *("active", "deploying", "deploy failed", "rescue", "available", "manageable", "error")
 )
