@@ -13,8 +13,6 @@ of the signal that killed it.  The process ends when nobody holds the other end 
 standard input, so it does not outlive its caller.
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import gc
@@ -103,7 +101,7 @@ class Started:
 
 
 class Preloaded:
-    """The process that starts commands; a context manager.
+    """The process that starts commands.
 
     :param further: modules that it imports in addition to those that ``ironic-virt`` needs.
     """
@@ -119,12 +117,6 @@ class Preloaded:
                 # A Ctrl-C is for its caller alone.
                 start_new_session=True,
             )
-
-    def __enter__(self) -> Preloaded:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """End it.  Commands that run go on."""

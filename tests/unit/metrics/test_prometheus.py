@@ -211,9 +211,3 @@ def test_the_active_process_and_its_standby_are_told_apart(metrics, make, holds,
     assert value(metrics, "active") == holds
     assert value(metrics, "lease_age_seconds") == age
     assert value(metrics, "foreign_reports") == 2
-
-
-def test_two_services_in_one_process_do_not_meet() -> None:
-    one, other = PrometheusMetrics("compute1", "1"), PrometheusMetrics("compute2", "1")
-    one.refresh(1.0, True)
-    assert value(other, "inventory_refresh_seconds_count", result="done") is None
