@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ironic_virt import exceptions, virt
+from ironic_virt.driver.patience import Patience
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.driver.stage import IMAGE, INSTANCE, SetStage, Stage
 
@@ -136,8 +137,9 @@ def test_an_unseen_node_is_asked_for_only_while_it_is_wanted(brief: Stage, node:
 def test_a_service_that_stops_asks_no_more(brief: Stage, begun: virt.Instance, node: str) -> None:
     brief.fake.faults.status(503, count=None)
     brief.stopping = True
-    with pytest.raises(exceptions.WaitCancelled):
+    with pytest.raises(exceptions.WaitCancelled) as caught:
         brief.driver.finish_spawn(begun)
+    assert isinstance(caught.value.__cause__, exceptions.IronicError)
     assert len(brief.pauses) == 1
     assert brief.fake.node(node)["instance_uuid"] == INSTANCE
 
@@ -163,3 +165,40 @@ def test_trouble_that_does_not_pass_is_an_error_in_the_end(brief, node, monkeypa
         brief.spawn(brief.instance(node))
     assert 60 <= brief.fake.clock.now() - began < 200
     assert brief.fake.node(node)["instance_uuid"] is None
+
+
+def test_trouble_that_passes_is_none_however_long_it_lasted(brief, node, monkeypatch) -> None:
+    began, deployed = brief.fake.clock.now(), brief.driver._completion.deployed
+
+    def fail_for_long(*args: Any, **kwargs: Any) -> Any:
+        if brief.fake.clock.now() < began + 100:
+            raise exceptions.IronicUnavailable("the API is away")
+        return deployed(*args, **kwargs)
+
+    monkeypatch.setattr(brief.driver._completion, "deployed", fail_for_long)
+    brief.spawn(brief.instance(node))
+    assert brief.fake.node(node)["provision_state"] == "active"
+
+
+def test_a_stop_keeps_what_disturbed_the_deployment(brief, node, monkeypatch) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        brief.stopping = bool(brief.pauses)
+        raise RuntimeError("no memory left")
+
+    monkeypatch.setattr(brief.driver._completion, "deployed", fail)
+    with pytest.raises(exceptions.WaitCancelled) as caught:
+        brief.spawn(brief.instance(node))
+    assert isinstance(caught.value.__cause__, RuntimeError)
+
+
+def test_patience_begins_again_once_ironic_answers(brief: Stage, begun: virt.Instance) -> None:
+    patience = Patience(brief.driver._site, begun, gives_up=True)
+    patience.begin()
+    patience.look()
+    brief.fake.advance(30)
+    brief.fake.faults.status(503, "GET", "/nodes")
+    patience.look()
+    brief.fake.advance(59)
+    assert not patience.is_over
+    brief.fake.advance(1)
+    assert patience.is_over

@@ -132,6 +132,14 @@ def test_a_deployment_that_may_be_another_s_is_undone(set_stage, fake, node, car
     assert len(asked(fake, "deleted")) == 1
 
 
+def test_after_a_500_nobody_knows_whose_steps_are_run(set_stage, fake, node) -> None:
+    stage = set_stage(fake, api_max_retries=0)
+    instance = dataclasses.replace(stage.instance(node), flavor=WITH_STEPS)
+    fake.faults.status(500, *PROVISION)
+    with pytest.raises(exceptions.DeployFailed, match="can't tell whether Ironic deploys"):
+        stage.spawn(instance)
+
+
 @pytest.mark.parametrize("way", ["locked", "lose_reply"])
 def test_a_rebuild_that_may_be_another_s_fails(stage, fake, node, way) -> None:
     instance = stage.active(node)
