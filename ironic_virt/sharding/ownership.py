@@ -51,7 +51,7 @@ class Ownership:
         conf: cfg.ConfigOpts,
         virtapi: VirtAPI,
         client: IronicClient,
-        pooled: bool = False,
+        pooled: bool,
     ) -> None:
         self._conf = conf
         self._virtapi = virtapi

@@ -14,6 +14,7 @@ def test_by_the_records_a_node_of_another_host_is_left() -> None:
 
 def test_a_node_outside_is_claimed_while_it_has_its_instance() -> None:
     claim = claims.Claim(frozenset({"n0"}), elsewhere={"i1": "n1", "i2": "n2"})
+    assert [uuid for uuid in ("n0", "n1", "n2", "n3") if uuid in claim] == ["n0", "n1", "n2"]
     assert claims.with_sighting(claim, "n1", "i1") == claim
     for instance in (None, "i2", "i3"):
         after = claims.with_sighting(claim, "n1", instance)

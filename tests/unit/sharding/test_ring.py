@@ -4,6 +4,7 @@
 
 import sys
 import uuid
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +15,8 @@ from tooz import hashring as tooz_hashring
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal.node import Node
-from ironic_virt.sharding.ring import Ring, ring_of
+from ironic_virt.sharding.ring import Ring, is_configured, ring_of
+from tests.unit.driver import stage
 
 HOSTS = st.sets(st.from_regex(r"[a-z][a-z0-9.-]{0,12}", fullmatch=True), min_size=2, max_size=8)
 UUIDS = st.lists(st.uuids().map(str), min_size=1, max_size=50, unique=True)
@@ -70,6 +72,12 @@ def test_members_are_the_live_peers_and_this_host(peers, live, members) -> None:
     ring = ring_of(frozenset(peers.split()), virtapi, None)
     assert (ring and ring.members) == members
     assert ring_of(frozenset(peers.split()), virtapi, ring) is ring
+
+
+def test_a_shard_key_puts_the_ring_out_of_use(tmp_path: Path) -> None:
+    assert not is_configured(stage.make_conf(tmp_path))
+    assert is_configured(stage.make_conf(tmp_path, peer_list="a"))
+    assert not is_configured(stage.make_conf(tmp_path, peer_list="a", shard_key="s"))
 
 
 def test_without_tooz_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
