@@ -95,13 +95,13 @@ def test_an_outage_stops_a_run_and_the_same_words_repeat_it(
     argv = (MOVE, *uuids, "--service", "new")
     ironic.fake.faults.reset("GET", f"/v1/nodes/{uuids[1]}")
     result = command(*argv, "-f", "json")
-    assert (result.code, result.json) == (1, [])
-    assert "Stopped after 0 of 3 nodes" in result.err
+    assert (result.code, [row["Outcome"] for row in result.json]) == (1, ["moved"])
+    assert "Stopped after 1 of 3 nodes" in result.err
     ironic.fake.faults.reset()
-    assert command(MOVE, uuids[0], "--service", "new", "--without-ironic").code == 0
+    assert command(MOVE, uuids[1], "--service", "new", "--without-ironic").code == 0
     ironic.fake.faults.clear()
     result = command(*argv)
-    assert (result.code, result.err) == (0, "3 nodes: 1 already there, 2 moved\n")
+    assert (result.code, result.err) == (0, "3 nodes: 2 already there, 1 moved\n")
 
 
 def test_a_whole_shard_moves(
