@@ -52,9 +52,12 @@ class Volumes:
     def _reserve_for(self, instance: Any) -> None:
         chosen = self._records.places(instance)
         names = self._driver.get_available_nodes()
-        place = next((name for name in names if self._driver.record_uuid(name) in chosen), "")
+        places = [name for name in names if self._driver.record_uuid(name) in chosen]
         try:
-            self._driver.prepare_for_spawn(_Placed(instance, place))
+            if len(places) != 1:
+                why = f"Placement names {', '.join(places) or 'none'} of this host's compute nodes"
+                raise exceptions.ReservationFailed(instance.uuid, why, candidates=len(places))
+            self._driver.prepare_for_spawn(_Placed(instance, places[0]))
         except Exception:
             # Nova undoes nothing as early as this.
             self._records.release_place(instance)

@@ -67,13 +67,13 @@ class RequestSpec:
 
     def __post_init__(self) -> None:
         sizes, disk_gb = of_flavor(self), self.resources.get("DISK_GB")
-        asked = Sizes(
+        requested = Sizes(
             self.resources.get("VCPU", sizes.vcpus),
             self.resources.get("MEMORY_MB", sizes.memory_mb),
             sizes.disk_mb if disk_gb is None else 1024 * disk_gb,
         )
         object.__setattr__(self, "sizes", sizes)
-        object.__setattr__(self, "asked", asked)
+        object.__setattr__(self, "asked", requested)
 
     @classmethod
     def from_flavor(

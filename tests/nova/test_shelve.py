@@ -10,11 +10,14 @@ from typing import Any, ClassVar
 from unittest import mock
 
 import pytest
-from nova import context
+from nova import context, exception, objects
+from nova.compute import task_states, vm_states
 from nova.tests import fixtures as nova_fixtures
 from nova.volume import cinder
+from oslo_utils import uuidutils
 
 from ironic_virt.baremetal.http.connection import KeystoneChannel
+from ironic_virt.nova.volumes import Volumes
 from tests.crashing import Crash
 from tests.nova.fleets import Fleet
 from tests.nova.test_volumes import ROOT, disk
@@ -245,3 +248,19 @@ class TestPools(Shelve):
     """Ironic picks it."""
 
     own: ClassVar[dict[str, Any]] = {"node_selection": "ironic"}
+
+
+@pytest.mark.parametrize("chosen", [(), ("u1", "u2"), ("elsewhere",)])
+def test_a_place_that_is_not_certain_is_not_reserved(chosen: tuple[str, ...]) -> None:
+    volumes, uuids = Volumes(), {"n1": "u1", "n2": "u2"}
+    volumes._driver, volumes._records = mock.Mock(), mock.Mock()
+    volumes._driver.get_available_nodes.return_value = list(uuids)
+    volumes._driver.record_uuid = uuids.get
+    volumes._records.places.return_value = chosen
+    unshelved = (vm_states.SHELVED_OFFLOADED, task_states.SPAWNING)
+    server = objects.Instance(uuid=uuidutils.generate_uuid(), node=None)
+    server.vm_state, server.task_state = unshelved
+    with pytest.raises(exception.NovaException, match="Placement names"):
+        volumes.get_volume_connector(server)
+    volumes._driver.prepare_for_spawn.assert_not_called()
+    volumes._records.release_place.assert_called_once_with(server)
