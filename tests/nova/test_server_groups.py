@@ -223,15 +223,21 @@ class Groups(Racks):
         self.refused(self.ask(failure_domain="r2,r3"))
 
 
+class Twelve(Racks):
+    """Half of the nodes are asked for."""
+
+    sizes = (6,) * RACKS
+
+    def test_twelve_of_24_are_three_to_a_rack(self) -> None:
+        self.ask(12, group=self.make_group("soft-anti-affinity"))
+        assert self.statuses() == {"ACTIVE": 12}
+        assert self.used_racks() == {"r0": 3, "r1": 3, "r2": 3, "r3": 3}
+
+
 class Large(Racks):
     """Racks; two have more nodes than the others."""
 
     sizes = (4, 18, 6, 17)
-
-    def test_twelve_of_many_are_three_to_a_rack(self) -> None:
-        self.ask(12, group=self.make_group("anti-affinity", most=3))
-        assert self.statuses() == {"ACTIVE": 12}
-        assert self.used_racks() == {"r0": 3, "r1": 3, "r2": 3, "r3": 3}
 
     @pytest.mark.seldom
     def test_eighteen_are_in_one_rack_or_refused(self) -> None:
@@ -251,6 +257,16 @@ class TestGroups(Groups):
 
 
 class TestPools(Groups):
+    """The driver picks the failure domain."""
+
+    own: ClassVar[dict[str, Any]] = {"node_selection": "ironic"}
+
+
+class TestTwelve(Twelve):
+    """Nova's scheduler picks the node."""
+
+
+class TestTwelveInPools(Twelve):
     """The driver picks the failure domain."""
 
     own: ClassVar[dict[str, Any]] = {"node_selection": "ironic"}
