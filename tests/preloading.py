@@ -36,7 +36,6 @@ COMMANDS = "ironic_virt.cmd.shell"
 _IMPORTED = (
     COMMANDS,
     "ironic_virt.compute.db",
-    "ironic_virt.cmd.progress",
     "ironic_virt.compute.api",
     "ironic_virt.conf.database",
     # What only the first table and the first look into the records import.

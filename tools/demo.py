@@ -15,10 +15,9 @@ import sys
 from collections.abc import Iterator
 
 from ironic_virt.cmd import demo, shell
-from ironic_virt.cmd.demo.commands import DemoFailed
+from ironic_virt.cmd.demo.commands import DemoFailed, Display
 from ironic_virt.cmd.demo.journey import RESOURCE_CLASS
 from ironic_virt.cmd.demo.run import Server
-from ironic_virt.cmd.progress import Display
 from tools import real_ironic
 
 LOG = logging.getLogger(__name__)

@@ -67,8 +67,8 @@ _REPLACED = (
     (re.compile(r"/\S*/ironic-virt-demo-\w{8}"), "/tmp/ironic-virt-demo-x1y2z3a4"),
     (re.compile(r"(\d)\.dev\d+"), r"\1"),
 )
-# Nodes may be clean before the demo looks at them.
-_NOT_ALWAYS = re.compile(r"^Ironic cleans the nodes$|: available ")
+# Nodes may be clean before the demo looks at them, and steps may be over before a command looks.
+_NOT_ALWAYS = re.compile(r"^Ironic cleans the nodes|: available |^  \S+: (?!\w+ on )")
 _SECONDS = 300.0
 # Of a film: a screen that is still for so long is a frame, how far they are apart at least, how
 # long the last one stays.

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import argparse
 import functools
-import os
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ironic_virt.cmd import output, progress, server_view
+from ironic_virt.cmd import output, server_view
 from ironic_virt.cmd.commands import SERVER, Row, argument, flag, row
 from ironic_virt.cmd.configured import Configured, Each
 from ironic_virt.compute.verbs import BY_NAME
@@ -68,33 +68,30 @@ class Asking(Configured):
         return [outcome.instance for outcome in outcomes]
 
     def _outcomes(self, requests: Sequence[Request], timeout: float | None) -> Sequence[Outcome]:
-        if self.app.options.verbose_level == 0:
-            return self.requests.wait(requests, timeout=timeout)
-        stream = self.app.stderr
-        display = progress.Display(stream, pictures=progress.takes_pictures(stream, os.environ))
         for host in self.requests.down(requests):
-            display.note(_DOWN % host)
-        servers = [request.instance for request in requests]
-        subject = servers[0].name if len(servers) == 1 else f"{len(servers)} servers"
-        name_of = functools.cache(lambda node: node and self.requests.node_name(node))
-        names = {server.uuid: (server.name, name_of(server.node) or "") for server in servers}
+            self.say(_DOWN % host)
+        subject = requests[0].instance.name if len(requests) == 1 else f"{len(requests)} servers"
+        self.say(f"{BY_NAME[self.verb].doing} {subject} ...")
+        began, shown = time.monotonic(), dict[str, str]()
+
+        def show(server: Instance, state: str) -> None:
+            if shown.get(server.uuid) != state:
+                shown[server.uuid] = state
+                self.say(f"  {server.name}: {state}, {time.monotonic() - began:.1f} s")
 
         def changed(server: Instance) -> None:
             if server.task_state is not None:
-                step, detail = server.progress_step or "waiting", server.progress_detail or ""
-                tracks.report(server.uuid, step, detail, where=name_of(server.node))
+                show(server, server_view.progress(server) or "waiting")
 
         def ended(outcome: Outcome) -> None:
-            if outcome.error is None:
-                tracks.finish(outcome.instance.uuid, outcome.instance.vm_state)
-            else:
-                tracks.fail(outcome.instance.uuid, outcome.error)
+            server, error = outcome.instance, outcome.error
+            place = f" on {self.requests.node_name(server.node)}" if server.node else ""
+            show(server, f"failed ({error})" if error else f"{server.vm_state}{place}")
 
         try:
-            with display.watch(f"{BY_NAME[self.verb].doing} {subject}", names) as tracks:
-                return self.requests.wait(requests, changed, ended, timeout=timeout)
+            return self.requests.wait(requests, changed, ended, timeout=timeout)
         except KeyboardInterrupt:
-            display.note(
+            self.say(
                 "Stopped waiting; the request continues. 'ironic-virt server show' follows it"
             )
             raise

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ironic_virt.cmd.demo.commands import DemoFailed
-from ironic_virt.cmd.progress import Display
+from ironic_virt.cmd.demo.commands import DemoFailed, Display
 from tools import demo, real_ironic
 from tools.real_ironic import database as databases
 from tools.real_ironic import errors

@@ -16,10 +16,9 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from multiprocessing import forkserver
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 from ironic_virt import exceptions
-from ironic_virt.cmd.progress import Display
 
 PROGRAM = "ironic-virt"
 # The console script calls the same function; it needs not be on the PATH.
@@ -27,7 +26,7 @@ _MODULE = "ironic_virt.cmd.shell"
 # Not that module itself: multiprocessing runs the one that the demo was started with again.
 _PRELOADED = [
     *("cliff.app", "ironic_virt.cmd.configured", "ironic_virt.compute.db"),
-    *("ironic_virt.cmd.progress", "ironic_virt.compute.api", "ironic_virt.conf.database"),
+    *("ironic_virt.compute.api", "ironic_virt.conf.database"),
 ]
 _CONTEXT = multiprocessing.get_context("forkserver")
 _LOOK_SECONDS = 0.05
@@ -37,6 +36,26 @@ _GRACE_SECONDS = 5.0
 
 class DemoFailed(exceptions.IronicVirtError):
     """The demo can't go on; the message is one line for the user."""
+
+
+class Display:
+    """Writes lines for people on a stream."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def note(self, text: str) -> None:
+        """Show a note on what is going on."""
+        self._stream.write(f"{text}\n")
+        self._stream.flush()
+
+    def command(self, line: str) -> None:
+        """Show a command that is about to run."""
+        self.note(f"\n$ {line}")
+
+    def done(self, text: str, seconds: float) -> None:
+        """Show that something is done, and how long it took."""
+        self.note(f"{text} ({seconds:.1f} s)")
 
 
 class Commands:
@@ -67,7 +86,6 @@ class Commands:
                 self.meanwhile()
         except BaseException:
             if process.pid is not None:
-                # It gives the terminal its cursor back.
                 os.kill(process.pid, signal.SIGINT)
                 process.join(_GRACE_SECONDS)
                 process.kill()

@@ -14,8 +14,7 @@ from collections.abc import Callable
 
 from ironic_virt.baremetal import states
 from ironic_virt.baremetal.client import IronicClient
-from ironic_virt.cmd.demo.commands import DemoFailed
-from ironic_virt.cmd.progress import Display
+from ironic_virt.cmd.demo.commands import DemoFailed, Display
 from ironic_virt.compute.db import Database
 
 FLAVOR, RESOURCE_CLASS = "gold", "baremetal"

@@ -26,9 +26,8 @@ from ironic_virt import conf as options
 from ironic_virt import exceptions
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.cmd.configured import ENVIRONMENT
-from ironic_virt.cmd.demo.commands import Commands, DemoFailed
+from ironic_virt.cmd.demo.commands import Commands, DemoFailed, Display
 from ironic_virt.cmd.demo.journey import RESOURCE_CLASS, Journey, free_places
-from ironic_virt.cmd.progress import Display, takes_pictures
 from ironic_virt.compute.db import Database
 from ironic_virt.conf import database as records_options
 
@@ -105,19 +104,16 @@ def run(
     """Run the demo.  In the main thread only: it handles signals.
 
     :param args: those of the command; ``verbose``: show the compute service's log on standard
-        error, and no live picture.
+        error.
     :param start: starts an Ironic, given its number of nodes, the seconds of a deployment, and
         the display; ``None``: the fake one.
     :param ironic: its name in the title.
     :raises IronicVirtError: something failed; all is cleaned up by then.
     :raises SystemExit: SIGTERM or SIGHUP ended it, with 128 and the signal's number.
     """
-    if args.verbose:
-        # Log lines would go through the picture.
-        os.environ["NO_COLOR"] = "1"
-    display = Display(sys.stdout, pictures=takes_pictures(sys.stdout, os.environ))
+    display = Display(sys.stdout)
     version = metadata.version("ironic-virt")
-    display.title(f"ironic-virt {version}: servers on bare metal, on {ironic}")
+    display.note(f"ironic-virt {version}: servers on bare metal, on {ironic}")
     began = time.monotonic()
     with _handle_signals(), contextlib.ExitStack() as stack:
         try:

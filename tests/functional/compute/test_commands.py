@@ -422,6 +422,7 @@ def test_too_long_a_wait_says_so_and_whether_the_service_is_down(run, db, nodes)
     assert "Compute service one is down: " in run("server", "delete", "web").err
     result = run("server", "delete", "web", *soon)
     assert result.code == 1
+    assert "Deleting web ...\n  web: waiting, 0." in result.err
     assert "Compute service one is down: " in result.err
 
 

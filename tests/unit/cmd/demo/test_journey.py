@@ -14,9 +14,8 @@ from msgspec import structs
 
 from ironic_virt import virt
 from ironic_virt.baremetal.node import Node
-from ironic_virt.cmd.demo.commands import DemoFailed
+from ironic_virt.cmd.demo.commands import DemoFailed, Display
 from ironic_virt.cmd.demo.journey import Journey
-from ironic_virt.cmd.progress import Display
 from ironic_virt.compute.api import Requests
 from ironic_virt.compute.db import records
 from ironic_virt.compute.images import image

@@ -9,7 +9,7 @@ import pytest
 
 from ironic_virt import exceptions, testing
 from ironic_virt.cmd.demo import run
-from ironic_virt.cmd.progress import Display
+from ironic_virt.cmd.demo.commands import Display
 
 
 def test_without_the_extras_the_fake_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
