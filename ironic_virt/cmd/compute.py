@@ -3,7 +3,7 @@
 """``ironic-virt-compute``: the reference compute service, until a signal stops it.
 
 It survives a SIGHUP during its imports, which take up to a second: so only the standard library
-is imported before it handles signals.
+is imported before that is ignored.
 
 Exit codes are those of :mod:`ironic_virt.exit_codes`; a second signal ends it at once.
 """
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from ironic_virt.exit_codes import ExitCode
 
@@ -32,19 +32,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     :param argv: its arguments; those of the process by default.
     :returns: the exit code.
     """
-    hangups: list[int] = []
-    before = signal.signal(signal.SIGHUP, lambda signum, _frame: hangups.append(signum))
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        return _run_service(argv, lambda: bool(hangups))
+        return _run_service(argv)
     finally:
         signal.signal(signal.SIGHUP, before)
 
 
-def _run_service(argv: Sequence[str] | None, hung_up: Callable[[], bool]) -> int:
-    """Run the service.
-
-    :param hung_up: returns True if SIGHUP came during the start.
-    """
+def _run_service(argv: Sequence[str] | None) -> int:
     from importlib import metadata
 
     from oslo_config import cfg
@@ -95,7 +90,7 @@ def _run_service(argv: Sequence[str] | None, hung_up: Callable[[], bool]) -> int
     except (logging.LogConfigError, OSError) as error:
         return _print_error(f"can't set up logging: {error}", ExitCode.REFUSED)
     try:
-        process.run(conf, version, hung_up=hung_up)
+        process.run(conf, version)
         return ExitCode.DONE
     except exceptions.IronicVirtError as error:
         log.error("[service-ends] %s", error)

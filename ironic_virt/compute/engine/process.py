@@ -2,9 +2,9 @@
 
 """The compute service as a process: from its options to its exit code.
 
-SIGTERM and SIGINT ask it to end in order, and a second one ends it at once; SIGHUP asks it to
-read its files again.  A handler only puts a note into a queue that the main thread waits on, so
-a signal is never dealt with in the middle of something.
+SIGTERM and SIGINT ask it to end in order, and a second one ends it at once, as the first one does
+while it starts; SIGHUP asks it to read its files again.  A handler only puts a note into a queue
+that the main thread waits on, so a signal is never dealt with in the middle of something.
 
 This is plain :mod:`signal`, since cotyledon and oslo.service start a service again whenever it
 ends.  One whose host name another has taken over must stay down, and a wrong configuration must
@@ -18,7 +18,7 @@ import os
 import queue
 import signal
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 from oslo_config import cfg
@@ -35,29 +35,25 @@ LOG = logging.getLogger(__name__)
 
 _LONGEST_SLEEP = 1.0
 """Seconds; a signal that comes just before the thread falls asleep does not wake it."""
-_AGAIN = 0.5
-"""Seconds until :class:`Stopped` is raised again: Python drops it within a finalizer."""
-
-
-class Stopped(BaseException):
-    """A signal came while nothing had begun that would have to be ended in order."""
 
 
 class Signals:
     """A context manager that holds the signals' handlers; for the main thread.
 
     :param leave: ends the process without any further ado.
+    :ivar is_started: whether something has begun that has to be ended in order.
     """
 
     def __init__(self, leave: Callable[[int], Any] = os._exit) -> None:
         self._leave = leave
+        self.is_started = False
         # Its put() may interrupt itself, which is what a handler needs.
         self._notes: queue.SimpleQueue[signal.Signals | Exception] = queue.SimpleQueue()
-        self._stopping = self._interrupting = False
+        self._stopping = False
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
-        for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGALRM):
+        for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             self._before[signum] = signal.signal(signum, self._handle)
         return self
 
@@ -75,30 +71,12 @@ class Signals:
         """Let the main thread know that the service can't go on; for any thread."""
         self._notes.put(error)
 
-    @contextlib.contextmanager
-    def interrupting(self) -> Iterator[None]:
-        """Within this block, SIGTERM and SIGINT interrupt the main thread.
-
-        :raises Stopped: such a signal came.
-        """
-        self._interrupting = True
-        try:
-            yield
-        finally:
-            self._interrupting = False
-            if self._stopping:
-                signal.setitimer(signal.ITIMER_REAL, 0)
-                raise Stopped
-
     def _handle(self, signum: int, _frame: object) -> None:
         if signum != signal.SIGHUP:
-            if self._stopping and signum != signal.SIGALRM:
-                self._leave(128 + signum)
+            if self._stopping or not self.is_started:
+                self._leave(128 + signum if self._stopping else 0)
                 return
             self._stopping = True
-            if self._interrupting:
-                signal.setitimer(signal.ITIMER_REAL, _AGAIN)
-                raise Stopped
         self._notes.put(signal.Signals(signum))
 
 
@@ -117,45 +95,30 @@ def exit_code(error: Exception, *, has_standby: bool = False) -> ExitCode:
     return ExitCode.REFUSED if is_ours else ExitCode.FAILED
 
 
-def run(
-    conf: cfg.ConfigOpts,
-    version: str,
-    *,
-    hung_up: Callable[[], bool] = lambda: False,
-    leave: Callable[[int], Any] = os._exit,
-) -> None:
+def run(conf: cfg.ConfigOpts, version: str, *, leave: Callable[[int], Any] = os._exit) -> None:
     """Be a compute service until a signal ends it.  In the main thread only.
 
-    :param hung_up: says whether SIGHUP has come before this.
     :param leave: ends the process without any further ado.
     :raises IronicVirtError: the service can't start, or can't go on.
     """
     with Signals(leave) as signals, contextlib.ExitStack() as stack:
-        try:
-            # Nothing has begun yet that would have to be ended in order.
-            with signals.interrupting():
-                database = Database(conf)
-                stack.callback(database.close)
-                database.open(make=True)
-                service = Service(
-                    *(conf, database),
-                    version=version,
-                    on_fatal=signals.fail,
-                    on_round=lambda: notify("WATCHDOG=1"),
-                    on_standby=lambda: notify("READY=1\nWATCHDOG=1"),
-                )
-                if conf.ironic.metrics_port:
-                    pages = page.application(service.metrics.registry, service.troubles)
-                    stack.enter_context(page.served(conf, pages))
-                service.prepare()
-        except Stopped:
-            LOG.info("Stopped before the service was up")
-            return
+        database = Database(conf)
+        stack.callback(database.close)
+        database.open(make=True)
+        service = Service(
+            *(conf, database),
+            version=version,
+            on_fatal=signals.fail,
+            on_round=lambda: notify("WATCHDOG=1"),
+            on_standby=lambda: notify("READY=1\nWATCHDOG=1"),
+        )
+        if conf.ironic.metrics_port:
+            pages = page.application(service.metrics.registry, service.troubles)
+            stack.enter_context(page.served(conf, pages))
+        service.prepare()
+        signals.is_started = True
         service.start()
         notify("READY=1")
-        if hung_up():
-            # The files may have been read before that.
-            service.reload()
         while True:
             note = signals.wait()
             if note is signal.SIGHUP:

@@ -2,15 +2,12 @@
 
 """What signals become, in this very process."""
 
-import contextlib
-import io
 import signal
-import time
 from collections.abc import Iterator
 
 import pytest
 
-from ironic_virt.compute.engine.process import Signals, Stopped
+from ironic_virt.compute.engine.process import Signals
 
 
 @pytest.fixture
@@ -23,6 +20,7 @@ def left() -> list[int]:
 def signals(left: list[int]) -> Iterator[Signals]:
     before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
     with Signals(left.append) as holding:
+        holding.is_started = True
         yield holding
     assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)] == before
 
@@ -48,27 +46,13 @@ def test_sighup_asks_for_the_files_to_be_read_anew(signals: Signals, left: list[
     assert left == []
 
 
-def test_an_end_can_cut_off_what_has_not_begun(signals: Signals) -> None:
+def test_a_start_is_ended_at_once(signals: Signals, left: list[int]) -> None:
+    signals.is_started = False
     signal.raise_signal(signal.SIGHUP)
-    with pytest.raises(Stopped), signals.interrupting():
-        signal.raise_signal(signal.SIGTERM)
+    signal.raise_signal(signal.SIGTERM)
+    assert left == [0]
     assert signals.wait() is signal.SIGHUP
     assert signals._notes.empty()
-
-
-def test_nothing_that_catches_errors_catches_that(signals: Signals) -> None:
-    with pytest.raises(Stopped), signals.interrupting(), contextlib.suppress(BaseException):
-        signal.raise_signal(signal.SIGTERM)
-
-
-def test_what_a_finalizer_drops_comes_again(signals: Signals, left: list[int]) -> None:
-    class File(io.RawIOBase):
-        def close(self) -> None:
-            signal.raise_signal(signal.SIGTERM)
-
-    with pytest.raises(Stopped), signals.interrupting():
-        time.sleep(60 if File() else 0)
-    assert left == []
 
 
 def test_a_service_that_cannot_go_on_wakes_the_main_thread(signals: Signals) -> None:
