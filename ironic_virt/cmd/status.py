@@ -98,7 +98,7 @@ def check_database(conf: cfg.ConfigOpts) -> str:
             database.open(make=False)
         except SchemaMismatch as error:
             # The service creates missing tables.
-            if error.found is not None:
+            if error.version is not None:
                 raise NotReady(str(error)) from error
     return ""
 

@@ -198,7 +198,8 @@ class Requests:
                 return [outcomes[number] for number in range(len(requests))]
             remaining = pause if deadline is None else deadline - self._clock()
             if remaining <= 0:
-                raise RequestTimeout([seen[number].uuid for number in going_on], timeout or 0)
+                uuids = {seen[number].uuid for number in going_on}
+                raise RequestTimeout(timeout, ", ".join(sorted(uuids)))
             self._sleep(min(remaining, pause))
             pause = min(pause * 1.5, _LOOK_SECONDS)
 

@@ -8,7 +8,8 @@ attributes, the text is for people.  No text holds a database's password.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import string
+from typing import TYPE_CHECKING, Any
 
 from ironic_virt import exceptions
 
@@ -25,50 +26,55 @@ def one_line(error: BaseException) -> str:
 
 
 class RecordsError(exceptions.IronicVirtError):
-    """The root of the errors about records."""
+    """The root of the errors about records.
+
+    :cvar sentence: what people read; the names in it are the error's arguments, in this order,
+        and its attributes.
+    """
+
+    sentence = "{reason}"
+
+    def __init__(self, *values: object) -> None:
+        fields = string.Formatter().parse(self.sentence)
+        names = [name for _, name, _, _ in fields if name is not None]
+        vars(self).update(zip(names, values, strict=True))
+        super().__init__(self.sentence.format_map(vars(self)))
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
 
 
 # -- the database -------------------------------------------------------------
 
 
 class DatabaseError(RecordsError):
-    """The database can't be used now.
-
-    :param url: the connection URL, its password hidden.
-    :param reason: what the database or its driver said, on one line.
-    """
-
-    event = "failed"
-
-    def __init__(self, url: str, reason: str) -> None:
-        self.url = url
-        self.reason = reason
-        super().__init__(f"The database {url} {self.event}: {reason}")
+    """The database can't be used now: its URL without the password, and what it said itself."""
 
 
 class DatabaseUnreachable(DatabaseError):
     """The database could not be opened or did not answer."""
 
-    event = "can't be used"
+    sentence = "The database {url} can't be used: {reason}"
 
 
 class DatabaseFailed(DatabaseError):
     """The database refused a statement."""
 
+    sentence = "The database {url} failed: {reason}"
+
 
 class SchemaMismatch(RecordsError):
     """The tables are not those of this version of the package.
 
-    :param found: the version in the database; ``None`` if it has no tables.
-    :param needed: the version that this one works with.
+    :param version: that of the tables; ``None``: there are none.
     """
 
-    def __init__(self, url: str, found: int | None, needed: int, advice: str) -> None:
-        self.url = url
-        self.found = found
-        self.needed = needed
-        has = "has no tables" if found is None else f"has tables of version {found}, not {needed}"
-        super().__init__(f"The database {url} {has}: {advice}")
+    def __init__(self, url: str, version: int | None, needed: int, advice: str) -> None:
+        self.version = version
+        has = f"tables of version {version}, not {needed}"
+        has = "no tables" if version is None else has
+        super().__init__(f"The database {url} has {has}: {advice}")
 
 
 # -- services -----------------------------------------------------------------
@@ -77,79 +83,46 @@ class SchemaMismatch(RecordsError):
 class ServiceNotFound(RecordsError):
     """No compute service of this name has ever registered, or it was deleted."""
 
-    def __init__(self, host: str) -> None:
-        self.host = host
-        super().__init__(f"There is no compute service {host!r}")
+    sentence = "There is no compute service {host!r}"
 
 
 class ServiceSuperseded(RecordsError):
     """Another process has registered as this compute service: this one must stop."""
 
-    def __init__(self, host: str) -> None:
-        self.host = host
-        super().__init__(
-            f"Another process has taken over as compute service {host!r}: this one must stop. "
-            "Each service needs its own [DEFAULT] host"
-        )
+    sentence = (
+        "Another process has taken over as compute service {host!r}: this one must stop. "
+        "Each service needs its own [DEFAULT] host"
+    )
 
 
 class ServiceInUse(RecordsError):
     """The service still owns something and can't be deleted."""
 
-    def __init__(self, host: str, reason: str) -> None:
-        self.host = host
-        super().__init__(f"Compute service {host!r} can't be deleted: {reason}")
+    sentence = "Compute service {host!r} can't be deleted: {reason}"
 
 
 # -- compute nodes ------------------------------------------------------------
 
 
 class ComputeNodeNotFound(RecordsError):
-    """There is no record of this node.
+    """There is no record of this node."""
 
-    :param advice: what to do, where there is more to say.
-    """
-
-    def __init__(self, node: str, advice: str = "") -> None:
-        self.node = node
-        super().__init__(
-            f"There is no compute node record for node {node}{f': {advice}' if advice else ''}"
-        )
+    sentence = "There is no compute node record for node {node}{advice}"
 
 
 class ComputeNodeInUse(RecordsError):
-    """The record can't be deleted: an instance has the node.
+    """The record can't be deleted: an instance has the node."""
 
-    :ivar instance: that instance's uuid.
-    """
-
-    def __init__(self, node: str, instance: str) -> None:
-        self.node = node
-        self.instance = instance
-        super().__init__(
-            f"The compute node record of node {node} is kept: server {instance} has the node. "
-            "Delete the server first"
-        )
+    sentence = (
+        "The compute node record of node {node} is kept: server {instance} has the node. "
+        "Delete the server first"
+    )
 
 
 class ClaimLost(RecordsError):
     """The node was not free any more when it was claimed; nothing was changed."""
 
-    def __init__(self, node: str, instance: str) -> None:
-        self.node = node
-        self.instance = instance
-        super().__init__(
-            f"Node {node} was not free any more when it was claimed for server {instance}"
-        )
-
-
-class NoDestination(RecordsError):
-    """A service can't be given nodes; nothing was changed."""
-
-    def __init__(self, host: str, reason: str) -> None:
-        self.host = host
-        self.reason = reason
-        super().__init__(f"Nodes can't be moved to compute service {host!r}: {reason}")
+    sentence = "Node {node} was not free any more when it was claimed for server {instance}"
 
 
 # -- instances and flavors ----------------------------------------------------
@@ -158,57 +131,37 @@ class NoDestination(RecordsError):
 class NoSuchInstance(RecordsError):
     """No instance has this uuid or name."""
 
-    def __init__(self, instance: str) -> None:
-        self.instance = instance
-        super().__init__(f"There is no server {instance!r}")
+    sentence = "There is no server {instance!r}"
 
 
 class AmbiguousName(RecordsError):
-    """Several instances have the name.
+    """Several instances have the name."""
 
-    :ivar uuids: theirs.
-    """
-
-    def __init__(self, name: str, uuids: Sequence[str]) -> None:
-        self.name = name
-        self.uuids = tuple(uuids)
-        super().__init__(
-            f"{len(self.uuids)} servers are named {name!r}: say which by uuid "
-            f"({', '.join(self.uuids)})"
-        )
+    sentence = "{count} servers are named {name!r}: say which by uuid ({uuids})"
 
 
 class ConflictingRequest(RecordsError):
     """The instance can't take this request now; nothing was changed."""
 
-    def __init__(self, instance: str, reason: str) -> None:
-        self.instance = instance
-        self.reason = reason
-        super().__init__(f"Server {instance}: {reason}")
+    sentence = "Server {instance}: {reason}"
 
 
 class InstanceExists(RecordsError):
     """There is an instance of this uuid already."""
 
-    def __init__(self, instance: str) -> None:
-        self.instance = instance
-        super().__init__(f"There is a server {instance} already")
+    sentence = "There is a server {instance} already"
 
 
 class FlavorNotFound(RecordsError):
     """There is no flavor of this name."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        super().__init__(f"There is no flavor {name!r}")
+    sentence = "There is no flavor {name!r}"
 
 
 class FlavorExists(RecordsError):
     """There is a flavor of this name already."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        super().__init__(f"There is a flavor {name!r} already")
+    sentence = "There is a flavor {name!r} already"
 
 
 # -- requests -----------------------------------------------------------------
@@ -219,27 +172,12 @@ class InvalidRequest(RecordsError):
 
 
 class PortTaken(InvalidRequest):
-    """Another instance has a port; nothing was written.
+    """Another instance has a port; nothing was written."""
 
-    :ivar holder: that instance's uuid.
-    """
-
-    def __init__(self, port: str, holder: str) -> None:
-        self.port = port
-        self.holder = holder
-        super().__init__(f"server {holder} has the port {port}")
+    sentence = "server {holder} has the port {port}"
 
 
 class RequestTimeout(RecordsError):
-    """What was asked for isn't done after so long; it still holds.
+    """What was asked for isn't done after so long; it still holds."""
 
-    :ivar instances: the uuids of those that are not done.
-    """
-
-    def __init__(self, instances: Sequence[str], seconds: float) -> None:
-        self.instances = tuple(instances)
-        self.seconds = seconds
-        super().__init__(
-            f"Not done after {seconds:g} s: server {', '.join(self.instances)}; "
-            "the request continues"
-        )
+    sentence = "Not done after {seconds:g} s: server {instances}; the request continues"

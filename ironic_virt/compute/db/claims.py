@@ -130,7 +130,7 @@ def take_ports(connection: sa.Connection, instance: str, ports: Iterable[str]) -
             except db_exception.DBDuplicateEntry:
                 holder = port_holder(connection, port) or "another one"
         if holder not in {None, instance}:
-            raise errors.PortTaken(port, str(holder))
+            raise errors.PortTaken(holder, port)
 
 
 def release_ports(connection: sa.Connection, instance: str, keep: Iterable[str] = ()) -> None:

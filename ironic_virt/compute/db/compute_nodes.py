@@ -20,7 +20,7 @@ from ironic_virt.compute.db.database import Part, chunks, reads, rows_in, writes
 from ironic_virt.request.spec import placement_class
 
 _NODE = tables.compute_nodes
-_HINT = "where Ironic picks the nodes, there are pools of them ('ironic-virt node list --pools')"
+_HINT = ": where Ironic picks the nodes, there are pools of them ('ironic-virt node list --pools')"
 COLUMNS = tables.columns(_NODE, records.ComputeNode)
 # What a service's refresh writes, as :func:`_reported` has it.
 _REPORTED = (
@@ -158,7 +158,7 @@ class ComputeNodes(Part):
         """
         node = get(connection, uuid, lock=True)
         if host not in {None, node.host}:
-            raise errors.ComputeNodeNotFound(uuid)
+            raise errors.ComputeNodeNotFound(uuid, "")
         instance = node.instance_uuid or connection.scalar(
             sa.select(tables.instances.c.uuid).where(tables.instances.c.node == uuid)
         )

@@ -47,7 +47,7 @@ class Instances(Outcomes):
             named = sa.select(_INSTANCE.c.uuid).where(_INSTANCE.c.display_name == instance)
             rows = connection.scalars(named.order_by(_INSTANCE.c.id).limit(_SAME_NAME)).all()
             if len(rows) > 1:
-                raise errors.AmbiguousName(instance, rows) from None
+                raise errors.AmbiguousName(len(rows), instance, ", ".join(rows)) from None
             if not rows:
                 raise
         return get(connection, rows[0])

@@ -194,7 +194,7 @@ def test_a_name_finds_its_instance_unless_several_have_it(db, building) -> None:
     other = create_building(db, new_instance(), free_node(db, "one"))
     with pytest.raises(errors.AmbiguousName) as raised:
         db.instances.get("web")
-    assert set(raised.value.uuids) == {building.uuid, other.uuid}
+    assert set(raised.value.uuids.split(", ")) == {building.uuid, other.uuid}
     db.instances.request(other.uuid, TaskState.DELETING)
     db.instances.deleted(other.uuid)
     assert db.instances.get("web").uuid == building.uuid

@@ -92,7 +92,7 @@ def test_a_database_without_tables_is_refused_with_the_remedy(empty: Database) -
     with pytest.raises(errors.SchemaMismatch, match="start 'ironic-virt-compute'") as raised:
         empty.open(make=False)
     assert "\n" not in str(raised.value)
-    assert raised.value.found is None
+    assert raised.value.version is None
 
 
 @pytest.mark.parametrize("make", [True, False])
@@ -106,7 +106,7 @@ def test_tables_of_another_version_are_refused_and_left_alone(
         connection.execute(sa.update(tables.schema_version).values(version=found))
     with pytest.raises(errors.SchemaMismatch, match=words) as raised:
         db.open(make=make)
-    assert raised.value.found == found
+    assert raised.value.version == found
     assert db.version() == found
 
 
