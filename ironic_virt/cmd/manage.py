@@ -74,7 +74,6 @@ class Move(output.Lister):
 
         client = None if args.without_ironic else self.ironic()
         mover = Mover(self.db, client, args.service, dry_run=args.dry_run, force=args.force)
-        mover.check(args.shard)
         nodes: Sequence[str] = list(dict.fromkeys(args.nodes))
         if args.shard is not None:
             nodes = mover.nodes_of_shard(args.shard)
@@ -82,14 +81,6 @@ class Move(output.Lister):
                 self.fail(f"Ironic has no nodes in shard {args.shard!r}")
         if args.from_service is not None:
             nodes = mover.nodes_of_service(args.from_service)
-        reports = self._move_all(mover, nodes)
-        for report in reports:
-            if not report.is_good and (args.shard is None or not report.needs_no_move):
-                self.code = 1
-        self._sum_up(reports)
-        return reports
-
-    def _move_all(self, mover: moving.Mover, nodes: Sequence[str]) -> list[moving.Move]:
         reports: list[moving.Move] = []
         try:
             # Those that came before an error are kept.
@@ -99,20 +90,15 @@ class Move(output.Lister):
                 f"Stopped after {len(reports)} of {len(nodes)} nodes: {error}. Run the command "
                 "again to continue"
             )
-        except KeyboardInterrupt:
-            self._sum_up(reports)
-            self.app.LOG.warning(
-                "Interrupted after %d of %d nodes. Run the command again to continue",
-                *(len(reports), len(nodes)),
-            )
-            raise
-        return reports
-
-    def _sum_up(self, reports: Sequence[moving.Move]) -> None:
-        if reports:
+        finally:
             counts = collections.Counter(report.outcome.value for report in reports)
             words = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
-            self.say(f"{len(reports)} nodes: {words}")
+            if reports:
+                self.say(f"{len(reports)} nodes: {words}")
+        for report in reports:
+            if not report.is_good and (args.shard is None or not report.needs_no_move):
+                self.code = 1
+        return reports
 
 
 class Manage(shell.Shell):

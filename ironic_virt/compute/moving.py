@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -30,11 +30,8 @@ from ironic_virt.compute import errors
 from ironic_virt.compute.db import Database, records, services, tables
 from ironic_virt.compute.db.database import Part, reads, writes
 from ironic_virt.compute.states import VmState
-from ironic_virt.sharding.selector import TargetSet, same_shard
+from ironic_virt.sharding.selector import TargetSet
 
-_FEW = 20
-"""So many nodes are asked for one by one; more by one list of all."""
-_FIELDS = ("uuid", "instance_uuid", "conductor_group", "shard")
 _NODE = tables.compute_nodes
 _INSTANCE = tables.instances
 _OWNED = (_NODE.c.uuid, _NODE.c.host, _NODE.c.instance_uuid)
@@ -52,7 +49,6 @@ class MoveOutcome(enum.StrEnum):
     ALREADY_THERE = "already there"
     NO_RECORD = "no record"
     REFUSED = "refused"
-    FAILED = "failed"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -115,34 +111,13 @@ class Mover(Part):
         self._dry_run = dry_run
         self._force = force
 
-    def check(self, shard: str | None = None) -> None:
-        """See that the destination can take any node at all.
-
-        :param shard: the shard that is to be moved, if it is a whole one.
-        :raises ServiceNotFound: there is no such service.
-        :raises NoDestination: it is down, or serves another shard.
-        """
-        service = self._db.services.get(self._destination)
-        if not self._db.services.is_up(service):
-            state = "forced down" if service.forced_down else "down"
-            raise errors.NoDestination(
-                self._destination, f"it is {state}; start it, or see why it doesn't report"
-            )
-        serves = service.shard_key
-        if shard is not None and serves is not None and not same_shard(serves, shard):
-            raise errors.NoDestination(
-                self._destination,
-                f"it serves shard {serves!r}, not {shard!r} ([ironic] shard_key)",
-            )
-
     def nodes_of_shard(self, shard: str) -> list[str]:
         """The uuids of a shard's nodes in Ironic, sorted.
 
         :raises MicroversionNotSupported: the server knows no shards.
         :raises IronicError: it could not be asked.
         """
-        if self._client is None:
-            raise ValueError("only Ironic knows a shard's nodes")
+        assert self._client is not None, "only Ironic knows a shard's nodes"
         nodes = self._client.list_nodes(NodeFilter(shard=shard), fields=("uuid",))
         return sorted(node.uuid for node in nodes)
 
@@ -168,16 +143,10 @@ class Mover(Part):
             known, and another run will tell.
         :raises IronicError: Ironic could not be asked; this node was not moved.
         """
-        look: Callable[[str], Node | None] | None = None
-        if self._client is not None:
-            look = self._client.get_node
-            if len(nodes) > _FEW:
-                every = self._client.list_nodes(NodeFilter(), fields=_FIELDS)
-                look = {node.uuid: node for node in every}.get
         for node in nodes:
             move = self._planned(node)
-            if look is not None and move.outcome is MoveOutcome.WOULD_MOVE:
-                move = self._compared(look, move)
+            if self._client is not None and move.outcome is MoveOutcome.WOULD_MOVE:
+                move = self._compared(self._client, move)
             if move.outcome is MoveOutcome.WOULD_MOVE and not self._dry_run:
                 move = self._moved(node)
             yield move
@@ -216,7 +185,7 @@ class Mover(Part):
         # Where Ironic picks the nodes, one without a record belongs to its instance's service.
         source = (record or instance).host if record or instance else None
         if source is None:
-            missing = str(errors.ComputeNodeNotFound(node))
+            missing = str(errors.ComputeNodeNotFound(node, ""))
             return Move(node, MoveOutcome.NO_RECORD, self._destination, reason=missing)
         is_there = source == self._destination
         move = Move(
@@ -272,18 +241,14 @@ class Mover(Part):
 
     # -- by Ironic ------------------------------------------------------------
 
-    def _compared(self, look: Callable[[str], Node | None], move: Move) -> Move:
+    def _compared(self, client: IronicClient, move: Move) -> Move:
         """The move, refused if Ironic has it otherwise than the records or the destination."""
         try:
-            node = look(move.node)
-        except exceptions.NodeNotFound:
-            node = None
+            node = client.get_node(move.node)
         except exceptions.IronicUnreachable:
             raise
         except exceptions.IronicVirtError as exc:
-            return dataclasses.replace(move, outcome=MoveOutcome.FAILED, reason=str(exc))
-        if node is None:
-            return move.refused("ironic-node", "Ironic has no such node; check the uuid")
+            return move.refused("ironic-node", str(exc))
         service = self._db.services.get(move.destination)
         group = service.conductor_group
         target = TargetSet(None if group is None else group.lower(), service.shard_key)

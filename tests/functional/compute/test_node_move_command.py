@@ -142,9 +142,7 @@ def test_all_nodes_of_a_service_move_at_once(
         (("--shard", "a", "--without-ironic", "--service", "new"), 2, "--without-ironic"),
         ((STRANGER, "--service", "new", "-c", "Color"), 2, "the columns are"),
         ((STRANGER, "--from-service", "old", "--service", "new"), 2, "which nodes?"),
-        ((STRANGER, "--service", "nowhere"), 1, "no compute service 'nowhere'"),
         (("--from-service", "nowhere", "--service", "new"), 1, "no compute service 'nowhere'"),
-        ((STRANGER, "--service", "old"), 1, "it is forced down"),
         (("--shard", "empty", "--service", "new"), 1, "no nodes in shard 'empty'"),
     ],
 )
