@@ -12,14 +12,13 @@ Exit codes are those of :mod:`ironic_virt.exit_codes`.
 
 import argparse
 import difflib
-import errno
 import gc
 import logging
 import os
 import sys
 from collections.abc import Sequence
 from importlib import metadata
-from typing import Any, TypeGuard
+from typing import Any
 
 import stevedore
 from cliff import app, commandmanager
@@ -28,8 +27,8 @@ from cliff.help import HelpCommand, HelpExit
 
 from ironic_virt import exceptions, exit_codes
 from ironic_virt.cmd import arguments, configured
-from ironic_virt.cmd.commands import Row, argument, flag, one_of
-from ironic_virt.compute.errors import InvalidRequest
+from ironic_virt.cmd.commands import Row
+from ironic_virt.compute.errors import InvalidRequest, one_line
 from ironic_virt.exit_codes import ExitCode
 
 LOG = logging.getLogger(__name__)
@@ -37,8 +36,7 @@ LOG = logging.getLogger(__name__)
 # It logs each error that it passes on, with a traceback.
 _LOGS_TWICE = "oslo_db.sqlalchemy.exc_filters"
 _MOST_NAMED = 4
-_CONSOLE_LEVELS = (logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
-_LOUDNESS: dict[str, Any] = {"dest": "verbose_level", "default": 1}
+_CONSOLE_LEVELS = (logging.WARNING, logging.WARNING, logging.INFO, logging.DEBUG)
 
 
 class Commands(commandmanager.CommandManager):
@@ -67,7 +65,6 @@ class Shell(app.App):
     CONFIG_FILES: Sequence[Row] = (configured.CONFIG_FILE,)
     FINDS = False
     REFUSED: int = ExitCode.REFUSED
-    _tells_of_interrupts = False
 
     def __init__(self) -> None:
         super().__init__(
@@ -80,41 +77,18 @@ class Shell(app.App):
     def build_option_parser(
         self, description: str | None, version: str | None, argparse_kwargs: Any = None
     ) -> argparse.ArgumentParser:
-        """Return the parser of the options that stand before a command."""
-        parser = argparse.ArgumentParser(
-            prog=self.NAME,
-            description=description,
-            epilog=exit_codes.epilog(finds=self.FINDS),
-            add_help=False,
-            allow_abbrev=False,
-            **(argparse_kwargs or {}),
-        )
-        shown: Any = {"action": "version", "version": f"{self.NAME} {version}"}
-        quiet: Any = {"action": "store_const", "const": 0}
-        for row in (
-            # Looked at after parsing, so that behind a command it means that command.
-            flag(
-                *("-h --help", "Show this message, or that of a command, and exit."),
-                dest="deferred_help",
-            ),
-            flag("--version", "Show the version and exit.", **shown),
-            one_of(
-                flag(
-                    *("-v --verbose", "Show what is being done; given twice, show every detail."),
-                    **_LOUDNESS,
-                    action="count",
-                ),
-                flag("-q --quiet", "Show errors only.", **_LOUDNESS, **quiet),
-            ),
-            *self.CONFIG_FILES,
-            argument("--log-file PATH", "Also write every detail to this file."),
-            flag("--debug", "Show a traceback when something fails."),
-        ):
+        """Return the parser of the options that stand before a command: cliff's, and ini files."""
+        more = {"epilog": exit_codes.epilog(finds=self.FINDS), "allow_abbrev": False}
+        parser = super().build_option_parser(description, version, {"prog": self.NAME, **more})
+        for row in self.CONFIG_FILES:
             row(parser)
         return parser
 
     def configure_logging(self) -> None:
-        """Send log lines to standard error and, where asked, to a file."""
+        """Send log lines to standard error and, where asked, to a file.
+
+        cliff's own shows informational lines by default, and those of libraries twice.
+        """
         console = logging.StreamHandler(self.stderr)
         console.setLevel(_CONSOLE_LEVELS[: self.options.verbose_level + 1][-1])
         console.setFormatter(logging.Formatter(self.CONSOLE_MESSAGE_FORMAT))
@@ -150,16 +124,9 @@ class Shell(app.App):
 
     def run(self, argv: list[str]) -> int:
         """Run a command line to its end and return its exit code."""
-        for word in argv:
-            try:
-                word.encode()
-            except UnicodeEncodeError:
-                # Neither a database nor Ironic could take it.
-                self.stderr.write(f"{self.NAME}: argument {word!r} is not UTF-8 text\n")
-                return self.REFUSED
         with arguments.complaining(argv, self.REFUSED):
             code = super().run(argv)
-        if code == ExitCode.INTERRUPTED and not self._tells_of_interrupts:
+        if code == ExitCode.INTERRUPTED:
             self.stderr.write(f"{self.NAME}: interrupted\n")
         return code
 
@@ -173,7 +140,6 @@ class Shell(app.App):
         except ValueError:
             return self._unknown_command(argv)
         command = factory(self, self.options, cmd_name=name)
-        self._tells_of_interrupts = getattr(command, "tells_of_interrupts", False)
         try:
             # Options in front of the command are not the command's.
             with arguments.complaining(rest, self.REFUSED):
@@ -186,9 +152,9 @@ class Shell(app.App):
         except Exception as error:
             if isinstance(command, HelpCommand) and isinstance(error, ValueError):
                 return self._unknown_command(parsed.cmd)
-            self._report(error)
+            LOG.error("%s", one_line(error), exc_info=self.options.debug)
             is_refused = isinstance(error, InvalidRequest | exceptions.InvalidConfiguration)
-            return self.REFUSED if is_refused or _is_of_output(error) else ExitCode.FAILED
+            return self.REFUSED if is_refused else ExitCode.FAILED
 
     def _unknown_command(self, argv: Sequence[str]) -> int:
         known = sorted(name for name, _ in self.command_manager)
@@ -202,20 +168,6 @@ class Shell(app.App):
             hint = f"'{self.NAME} help {words[0]}' lists its commands"
         self.stderr.write(f"{self.NAME}: no command '{typed}'; {hint}\n")
         return self.REFUSED
-
-    def _report(self, error: Exception) -> None:
-        # Ours are written for people; anything else needs at least its kind.
-        message = " ".join(str(error).split())
-        if _is_of_output(error):
-            message = f"can't write to standard output: {os.strerror(error.errno or 0)}"
-        elif not isinstance(error, exceptions.IronicVirtError):
-            message = f"{type(error).__name__}: {message}"
-        LOG.error("%s", message, exc_info=self.options.debug)
-
-
-def _is_of_output(error: Exception) -> TypeGuard[OSError]:
-    """Whether a stream could not be written to: nothing else fails so without a file's name."""
-    return isinstance(error, OSError) and error.errno == errno.ENOSPC and not error.filename
 
 
 def run(application: type[Shell], argv: Sequence[str] | None = None) -> int:

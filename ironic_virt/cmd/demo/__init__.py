@@ -31,7 +31,6 @@ class Demo(Command):
     after Ctrl-C, everything is removed.
     """
 
-    tells_of_interrupts = True
     examples = """\
 demo                            takes a quarter of a minute
 demo --nodes 20 --servers 12    more of everything
