@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
+_PAUSE = 5.0
 
 
 class NovaMissing(exceptions.IronicVirtError):
@@ -66,7 +67,7 @@ class Fleet(shell.Shell):
 
 
 class Progress:
-    """Shows the progress of long work: on a terminal in place, else as a line at times.
+    """Shows the progress of long work, a line every few seconds.
 
     :param clock: a monotonic clock in seconds.
     """
@@ -74,24 +75,13 @@ class Progress:
     def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream = stream
         self._clock = clock
-        self._is_terminal = stream.isatty()
-        self._pause = 0.2 if self._is_terminal else 10.0
         self._shown_at = clock()
-        self._is_open = False
 
     def __call__(self, what: str, done: int, total: int) -> None:
         """Show it, unless that was done a moment ago."""
-        moment = self._clock()
-        if moment - self._shown_at < self._pause and not (self._is_open and done >= total):
-            return
-        self._shown_at = moment
-        line = f"{what}: {done:,} of {total:,}"
-        if not self._is_terminal:
-            self._stream.write(line + "\n")
-            return
-        self._is_open = done < total
-        self._stream.write(f"\r{line:<60}" + ("" if self._is_open else "\n"))
-        self._stream.flush()
+        if self._clock() - self._shown_at >= _PAUSE:
+            self._shown_at = self._clock()
+            self._stream.write(f"{what}: {done:,} of {total:,}\n")
 
 
 DRY_RUN = flag("--dry-run", "Check everything and show what would be done; change nothing.")

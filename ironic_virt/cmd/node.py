@@ -14,7 +14,7 @@ from ironic_virt.cmd import output
 from ironic_virt.cmd.commands import LIMIT, Cells, argument, flag, row
 
 if TYPE_CHECKING:
-    from ironic_virt.compute.db.records import ComputeNode, NodePool
+    from ironic_virt.compute.db.records import ComputeNode
 
 STATES = ("available", "claimed", "in use", "cleaning", "unavailable")
 
@@ -30,28 +30,21 @@ def state(node: ComputeNode) -> str:
     return "cleaning" if node.cleaning else "unavailable"
 
 
-def _show_capabilities(node: ComputeNode | NodePool) -> output.Values:
-    # Schedulers find the architecture among them; here it has its own column.
-    return output.Values({name: value for name, value in node.stats.items() if name != "cpu_arch"})
-
-
 _COLUMNS = {
     **output.named("UUID", "Name", "State", "Instance UUID", "Resource Class", "Host"),
     "State": state,
 }
 _POOL_COLUMNS = output.named("Name", "Resource Class", "Total", "Used", "Reserved", "Free", "Host")
-_MORE_COLUMNS = {
-    **output.named("VCPUs", "Memory MB", "Local GB", "CPU Arch", "Traits"),
-    "Capabilities": _show_capabilities,
-}
+_MORE_COLUMNS = output.named(
+    "VCPUs", "Memory MB", "Local GB", "CPU Arch", "Traits", "Capabilities=stats"
+)
 _LONG_COLUMNS = {**_COLUMNS, **_MORE_COLUMNS, **output.named("Updated At")}
 _SHOW_COLUMNS = {
     **output.named(
-        *("available", "capabilities", "cpu_arch", "created_at", "host", "in_use"),
+        *("available", "capabilities=stats", "cpu_arch", "created_at", "host", "in_use"),
         *("instance_uuid", "local_gb", "memory_mb", "name", "resource_class", "state", "traits"),
         *("updated_at", "uuid", "vcpus"),
     ),
-    "capabilities": _show_capabilities,
     "state": state,
 }
 

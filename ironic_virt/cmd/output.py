@@ -8,7 +8,7 @@ import argparse
 import datetime
 import operator
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cliff import columns, lister, show
 
@@ -65,14 +65,7 @@ class ShowOne(Configured, show.ShowOne):
         return one(self.columns_of(args), result)
 
 
-if TYPE_CHECKING:
-    _Column = columns.FormattableColumn[Any]
-else:
-    # It is not generic in older releases of cliff.
-    _Column = columns.FormattableColumn
-
-
-class Values(_Column):
+class Values(columns.FormattableColumn):  # type: ignore[type-arg]
     """A mapping or a sequence: for people as ``key='value', ...``."""
 
     def human_readable(self) -> str:
@@ -82,7 +75,7 @@ class Values(_Column):
         return ", ".join(str(value) for value in self._value)
 
 
-class Words(_Column):
+class Words(columns.FormattableColumn):  # type: ignore[type-arg]
     """A value that is shown to people in other words than to programs."""
 
     def __init__(self, value: Any, words: str) -> None:

@@ -183,7 +183,7 @@ def given_password(args: argparse.Namespace, stdin: TextIO | None = None) -> str
     """The password that the user gives; ``None``: generate one.
 
     :param stdin: the process's own by default.
-    :raises InvalidRequest: it can't be read, or is not a password.
+    :raises InvalidRequest: it can't be read.
     """
     password: str | None = args.password
     if args.password_file is not None:
@@ -193,4 +193,4 @@ def given_password(args: argparse.Namespace, stdin: TextIO | None = None) -> str
             # password may have, with the line's end.
             line = stream.readline(passwords.LONGEST + 3)
         password = line.removesuffix("\n").removesuffix("\r")
-    return None if password is None else passwords.checked(password)
+    return password

@@ -143,13 +143,8 @@ server create --flavor gold --wait web -f value -c id \\
         return server_view.LIST_COLUMNS if _most(args) > 1 else server_view.SHOW_COLUMNS
 
     def check(self, args: argparse.Namespace) -> None:
-        most = _most(args)
-        if args.min > most:
-            self.refuse(f"argument --max: {most} is less than --min {args.min}")
-        if most > 1 and args.formatter == "shell":
+        if _most(args) > 1 and args.formatter == "shell":
             self.refuse("argument -f: shell shows only one server; use json, yaml or value")
-        if args.networks and args.ports:
-            self.refuse("argument --network: not with --port")
 
     def act(self, args: argparse.Namespace) -> Any:
         from ironic_virt.compute.db import records

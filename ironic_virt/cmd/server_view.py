@@ -16,19 +16,12 @@ if TYPE_CHECKING:
 
 def status(instance: Instance) -> str:
     """An instance's status, in one word."""
-    words: dict[str, str] = {state.value: word for state, word in STATUSES.items()}
-    busy: dict[str, str] = {task.value: word for task, word in BUSY_STATUSES.items()}
-    return busy.get(instance.task_state or "") or words.get(
-        instance.vm_state, instance.vm_state.upper()
-    )
+    return BUSY_STATUSES.get(instance.task_state or "") or STATUSES[instance.vm_state]
 
 
 def power(instance: Instance) -> str:
     """Its power state in a word, such as ``Running``."""
-    try:
-        words = virt.PowerState(instance.power_state).name
-    except ValueError:
-        words = str(instance.power_state)
+    words = virt.PowerState(instance.power_state).name
     return words if words == "NOSTATE" else words.capitalize()
 
 

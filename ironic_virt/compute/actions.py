@@ -15,7 +15,6 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from ironic_virt import exceptions, virt
-from ironic_virt.baremetal import states
 from ironic_virt.compute.errors import one_line
 from ironic_virt.compute.states import VmState
 
@@ -38,13 +37,6 @@ VM_STATES = {
     virt.PowerState.SHUTDOWN: VmState.STOPPED,
 }
 """What an instance is whose node has this power state; other power states decide nothing."""
-
-
-DEPLOYED = {
-    states.ACTIVE: VmState.ACTIVE,
-    states.RESCUE: VmState.RESCUED,
-}
-"""What an instance is whose node is in this provision state."""
 
 
 class TryLater(Exception):

@@ -13,17 +13,12 @@ from typing import Any
 from ironic_virt import virt
 from ironic_virt.baremetal import states
 from ironic_virt.baremetal.client import IronicClient
-from ironic_virt.baremetal.node import Node
-from ironic_virt.compute.actions import DEPLOYED
+from ironic_virt.compute.actions import VM_STATES
 from ironic_virt.compute.db import Database
 from ironic_virt.compute.db.records import Instance, NewInstance
 from ironic_virt.compute.errors import InvalidRequest
 from ironic_virt.compute.states import VmState
-
-_POWER = {
-    states.POWER_ON: virt.PowerState.RUNNING,
-    states.POWER_OFF: virt.PowerState.SHUTDOWN,
-}
+from ironic_virt.driver.resources import power_of
 
 
 def adopt(database: Database, client: IronicClient, uuid: str, flavor: virt.Flavor) -> Instance:
@@ -38,16 +33,18 @@ def adopt(database: Database, client: IronicClient, uuid: str, flavor: virt.Flav
     :raises IronicError: Ironic could not be asked, or has no such node.
     """
     node = client.get_node(uuid)
-    if node.instance_uuid is None or node.provision_state not in DEPLOYED:
+    deployed = (states.ACTIVE, states.RESCUE)
+    if node.instance_uuid is None or node.provision_state not in deployed:
         raise InvalidRequest(
             f"no server is deployed there: the node is {node.provision_state}, and its "
             f"instance_uuid is {node.instance_uuid or 'none'}"
         )
-    power_state = _POWER.get(node.power_state or "", virt.PowerState.NOSTATE)
-    vm_state = DEPLOYED[node.provision_state]
-    if vm_state is VmState.ACTIVE and power_state is virt.PowerState.SHUTDOWN:
-        vm_state = VmState.STOPPED
+    power_state = power_of(node).state
+    vm_state = VM_STATES.get(power_state, VmState.ACTIVE)
+    if node.provision_state == states.RESCUE:
+        vm_state = VmState.RESCUED
     info: dict[str, Any] = dict(node.instance_info or {})
+    name = info.get("display_name")
     new = NewInstance(
         uuid=node.instance_uuid,
         flavor=flavor,
@@ -56,12 +53,7 @@ def adopt(database: Database, client: IronicClient, uuid: str, flavor: virt.Flav
             info.get("image_checksum") or info.get("image_os_hash_value"),
             info.get("image_disk_format"),
         ),
-        display_name=_name(node, info),
+        display_name=None if name is None else str(name),
         ports=tuple(virt.Vif(vif) for vif in client.ports.vifs(node.uuid)),
     )
     return database.instances.adopt(new, node.uuid, vm_state, power_state)
-
-
-def _name(node: Node, info: dict[str, Any]) -> str | None:
-    name = info.get("display_name")
-    return str(name) if name and name != node.instance_uuid else None

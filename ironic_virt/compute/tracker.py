@@ -19,6 +19,7 @@ One refresh at a time.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +56,6 @@ class Tracker:
         self._pools = database.pools
         self._written: dict[str, object] = {}
         self._rounds = 0
-        self._next_missing = ""
         self._missing: set[str] = set()
         self._withdrawn = False
         self._logged = logs.LogOnce()
@@ -208,17 +208,10 @@ class Tracker:
                 *(withdrawn, ", ".join(new[:_NAMED]), ", ..." if len(new) > _NAMED else ""),
             )
         self._missing = set(missing)
-        for uuid in self._some_of(missing):
+        # A shard that went elsewhere is not asked for at once.
+        for uuid in random.sample(sorted(missing), min(MOST_LOOKED_UP, len(missing))):
             if self._driver.is_node_deleted(uuid):
                 self._delete(uuid)
-
-    def _some_of(self, missing: Collection[str]) -> list[str]:
-        """Those whose turn it is: a shard that went elsewhere is not asked for at once."""
-        waiting = sorted(missing)
-        later = [uuid for uuid in waiting if uuid >= self._next_missing]
-        turn = [*later, *waiting][: min(MOST_LOOKED_UP, len(waiting))]
-        self._next_missing = f"{turn[-1]}+" if turn else ""
-        return turn
 
     def _delete(self, uuid: str) -> None:
         try:

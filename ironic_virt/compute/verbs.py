@@ -28,18 +28,6 @@ LONGEST_NAME = 255
 Arguments = Mapping[str, Any]
 
 
-def _nothing(arguments: Arguments) -> None:
-    pass
-
-
-def _no_objection(instance: Instance, arguments: Arguments) -> str | None:
-    return None
-
-
-def _no_change(instance: Instance) -> dict[str, Any]:
-    return {}
-
-
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Verb:
     """Something that can be asked of an instance.
@@ -65,9 +53,9 @@ class Verb:
     carry_out: Callable[[Task], Settled]
     failed: Callable[[Task, Exception], Settled] = actions.as_before
     later: tuple[type[Exception], ...] = actions.OUT_OF_REACH
-    check: Callable[[Arguments], None] = _nothing
-    objection: Callable[[Instance, Arguments], str | None] = _no_objection
-    changes: Callable[[Instance], dict[str, Any]] = _no_change
+    check: Callable[[Arguments], None] = lambda arguments: None
+    objection: Callable[[Instance, Arguments], str | None] = lambda instance, arguments: None
+    changes: Callable[[Instance], dict[str, Any]] = lambda instance: {}
     launches: bool = False
     claims_port: bool = False
     doing: str = ""
@@ -92,10 +80,6 @@ class Verb:
 # -- arguments and what they change -------------------------------------------
 
 
-def _check_password(arguments: Arguments) -> None:
-    passwords.checked(arguments["password"])
-
-
 def check_port(port: str) -> None:
     """See that a port's id can be one.
 
@@ -103,10 +87,6 @@ def check_port(port: str) -> None:
     """
     if not 0 < len(port) <= LONGEST_NAME:
         raise InvalidRequest(f"a port's id has 1 to {LONGEST_NAME} characters")
-
-
-def _check_vif(arguments: Arguments) -> None:
-    check_port(arguments["vif"])
 
 
 def _has_it(instance: Instance, arguments: Arguments) -> str | None:
@@ -216,7 +196,7 @@ _ROWS = (
         allowed_in=_RUNNING_OR_BROKEN,
         carry_out=actions.rescue,
         failed=actions.rescue_failed,
-        check=_check_password,
+        check=lambda arguments: passwords.check(arguments["password"]),
         doing="Rescuing",
         until="the rescue system is there",
     ),
@@ -235,7 +215,7 @@ _ROWS = (
         task=TaskState.ATTACHING_INTERFACE,
         allowed_in=frozenset({VmState.ACTIVE, VmState.STOPPED, VmState.RESCUED}),
         carry_out=actions.attach_interface,
-        check=_check_vif,
+        check=lambda arguments: check_port(arguments["vif"]),
         objection=_has_it,
         changes=_attached,
         claims_port=True,

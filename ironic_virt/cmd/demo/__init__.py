@@ -13,16 +13,6 @@ from ironic_virt.cmd import arguments, configured
 from ironic_virt.cmd.commands import Command, argument
 
 
-def _parse_seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds <= 3600:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds, 0 to 3600")
-    return seconds
-
-
 class Demo(Command):
     """Watch servers being built on a fake Ironic, used, and deleted.
 
@@ -54,7 +44,6 @@ demo -v                         with the service's log on standard error
         argument(
             "--deploy-time SECONDS",
             "About how long a deployment takes (default: %(default)s).",
-            type=_parse_seconds,
             default=2.0,
         ),
         argument(

@@ -17,7 +17,6 @@ from __future__ import annotations
 import datetime
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Protocol
 
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
@@ -30,13 +29,8 @@ _INSTANCE = tables.instances
 _PORT = tables.instance_ports
 
 
-class Place(Protocol):
-    """The node or pool that was picked, and the service that is thought to own it."""
-
-    @property
-    def uuid(self) -> str: ...
-    @property
-    def host(self) -> str: ...
+Place = records.ComputeNode | records.NodePool
+"""The node or pool that was picked, with the service that is thought to own it."""
 
 
 def claim_all(
@@ -121,16 +115,14 @@ def take_ports(connection: sa.Connection, instance: str, ports: Iterable[str]) -
     """
     for port in ports:
         row = {"port_id": port, "instance_uuid": instance}
-        holder = port_holder(connection, port)
-        if holder is None:
-            try:
-                # If another one comes first, only this is undone.
-                with connection.begin_nested():
-                    connection.execute(sa.insert(_PORT).values(row))
-            except db_exception.DBDuplicateEntry:
-                holder = port_holder(connection, port) or "another one"
-        if holder not in {None, instance}:
-            raise errors.PortTaken(holder, port)
+        try:
+            # If an instance has it, only this is undone.
+            with connection.begin_nested():
+                connection.execute(sa.insert(_PORT).values(row))
+        except db_exception.DBDuplicateEntry as exc:
+            holder = port_holder(connection, port)
+            if holder != instance:
+                raise errors.PortTaken(holder or "another one", port) from exc
 
 
 def release_ports(connection: sa.Connection, instance: str, keep: Iterable[str] = ()) -> None:

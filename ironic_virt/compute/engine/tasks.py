@@ -29,7 +29,7 @@ from oslo_config import cfg
 from oslo_context import context as oslo_context
 from oslo_log import log as logging
 
-from ironic_virt import exceptions, logs
+from ironic_virt import exceptions
 from ironic_virt.compute.actions import Settled, Task, TryLater
 from ironic_virt.compute.build import Build
 from ironic_virt.compute.db import Database
@@ -92,7 +92,6 @@ class Tasks:
         self._requested: dict[str, str] = {}
         # By instance and task state: the last delay, and when it ends.
         self._delays: dict[tuple[str, str], tuple[float, float]] = {}
-        self._unknown = logs.LogOnce()
 
     # -- for the service's loops ----------------------------------------------
 
@@ -107,7 +106,8 @@ class Tasks:
             if self._requested.get(uuid) != task_state:
                 self._delays.pop((uuid, task_state), None)
         for task in pending:
-            if self._is_known(task) and self.is_due(task) and self._begin(task):
+            # A newer version may know other tasks.
+            if task.task_state in BY_TASK and self.is_due(task) and self._begin(task):
                 self._executor.submit(self._run, task, BY_TASK[TaskState(task.task_state)])
 
     def drain(self) -> None:
@@ -128,18 +128,6 @@ class Tasks:
         with self._changed:
             self._changed.wait_for(lambda: not self._running, timeout)
             return sorted(self._running)
-
-    def _is_known(self, pending: PendingTask) -> bool:
-        """Whether this version can do it."""
-        if pending.task_state in BY_TASK:
-            return True
-        if self._unknown.is_news(pending):
-            LOG.error(
-                "[task-unknown] Instance %s: this version does not know its task %r; the instance "
-                "is left alone",
-                *(pending.uuid, pending.task_state),
-            )
-        return False
 
     def is_due(self, pending: PendingTask) -> bool:
         """Whether a task's turn has come; after a restart everything is tried at once."""

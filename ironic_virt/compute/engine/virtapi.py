@@ -84,13 +84,13 @@ class ServiceVirtAPI(virt.VirtAPI):
         """The uuids of those instances that have a record."""
         return self._db.instances.hosts(uuids).keys()
 
-    def image_of(self, instance: virt.InstanceLike) -> virt.ImageLike | None:
+    def image_of(self, instance: Any) -> virt.ImageLike | None:
         """What the record has."""
-        return instance.image if isinstance(instance, Instance) else None
+        return _record(instance).image
 
-    def tried_nodes(self, instance: virt.InstanceLike) -> Collection[str]:
+    def tried_nodes(self, instance: Any) -> Collection[str]:
         """What the record has."""
-        return instance.tried_nodes if isinstance(instance, Instance) else ()
+        return _record(instance).tried_nodes
 
     def abort_reason(self, instance: virt.InstanceLike) -> str | None:
         """Why an instance's task is not wanted any more, from memory."""
@@ -102,7 +102,7 @@ class ServiceVirtAPI(virt.VirtAPI):
 
     def config_drive(self, request: virt.DeployRequest) -> virt.ConfigDrive:
         """The instance's own data; Ironic makes the config drive of it."""
-        record = self._record(request.instance)
+        record = _record(request.instance)
         name = record.display_name or record.uuid
         meta_data: dict[str, Any] = {
             "uuid": record.uuid,
@@ -126,15 +126,9 @@ class ServiceVirtAPI(virt.VirtAPI):
             files=request.injected_files,
         )
 
-    def instance_metadata(self, instance: virt.InstanceLike) -> Mapping[str, str]:
+    def instance_metadata(self, instance: Any) -> Mapping[str, str]:
         """What the record has."""
-        return self._record(instance).properties
-
-    def _record(self, instance: virt.InstanceLike) -> Instance:
-        """The record that the task began with; read now, if this is another object."""
-        if isinstance(instance, Instance):
-            return instance
-        return self._db.instances.get(instance.uuid)
+        return _record(instance).properties
 
     def report_progress(self, instance: virt.InstanceLike, step: str, detail: str = "") -> None:
         """Keep it until :meth:`write_progress`; nothing depends on it."""
@@ -155,6 +149,12 @@ class ServiceVirtAPI(virt.VirtAPI):
         """Forget the progress of an instance's task, which has ended."""
         with self._lock:
             self._progress.pop(uuid, None)
+
+
+def _record(instance: Any) -> Instance:
+    """The record that the task began with, which the driver hands back."""
+    record: Instance = instance
+    return record
 
 
 def hostname(instance: Instance) -> str:
