@@ -275,15 +275,14 @@ class IronicDriver(Actions, Networks, Restarts, Volumes, nova_driver.ComputeDriv
         would keep the service from starting, and retries would take long for each server.
         """
         if self._starting and not self._answered:
-            return values.recorded_info(instance)
+            return values.instance_info(instance.power_state)
         read_at = self._read_at.pop(instance.uuid, None)
         use_cache = use_cache or (read_at is not None and self._clock() - read_at < _JUST_NOW)
         try:
             with translated(Doing.LOOK, instance):
-                info = self._driver.get_info(instance, use_cache)
+                return values.instance_info(self._driver.get_info(instance, use_cache).state)
         except exception.InstanceNotFound:
-            info = virt.InstanceInfo(virt.PowerState.NOSTATE)
-        return values.instance_info(info)
+            return values.instance_info(None)
 
     # -- building and deleting ------------------------------------------------
 

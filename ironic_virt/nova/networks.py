@@ -55,8 +55,8 @@ class Networks:
         :raises InstanceUnacceptable: Nova could not create the ports.
         """
         try:
-            # Nova may still be making them; reading waits for it.
-            vifs = list(values.Vifs(network_info))
+            # Nova may still be making them; this waits for it.
+            vifs = values.Vifs(network_info)
         except exception.NovaException as exc:
             # One of the few errors before the spawn whose text Nova shows in the server's fault.
             raise exception.InstanceUnacceptable(

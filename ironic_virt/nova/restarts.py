@@ -25,7 +25,6 @@ from nova import context as nova_context
 from nova import exception, objects, utils
 from nova.compute import task_states, vm_states
 from nova.compute import utils as compute_utils
-from nova.objects import fields
 from oslo_log import log as logging
 from oslo_utils import timeutils
 
@@ -239,9 +238,17 @@ class _Build:
             LOG.info("Its build was ended meanwhile: %s", exc, instance=instance)
             _end_event(self._context, instance, _BUILD, exc)
         except Exception as exc:
-            self._fail(exc)
+            # Deleting the server frees what is left.
+            compute_utils.add_instance_fault_from_exc(self._context, instance, exc, sys.exc_info())
+            self._manager._set_instance_obj_error_state(instance, clean_task_state=True)
+            _end_event(self._context, instance, _BUILD, exc)
+            self._tell("error", exc, fault=exc)
         else:
-            self._tell()
+            # If that fails, the server is there anyway.
+            _end_event(self._context, instance, _BUILD)
+            self._manager._update_scheduler_instance_info(self._context, instance)
+            success, network_info = {"message": "Success"}, instance.get_network_info()
+            self._tell("end", extra_usage_info=success, network_info=network_info)
 
     def _become_active(self) -> None:
         instance = self._instance
@@ -249,38 +256,10 @@ class _Build:
         instance.save(expected_task_state=task_states.SPAWNING)
         LOG.info("Its interrupted build is finished", instance=instance)
 
-    def _tell(self) -> None:
-        """Tell Nova's other parts of the end; if that fails, the server is there anyway."""
-        instance = self._instance
-        _end_event(self._context, instance, _BUILD)
-        self._manager._update_scheduler_instance_info(self._context, instance)
-        self._manager._notify_about_instance_usage(
-            self._context,
-            instance,
-            "create.end",
-            extra_usage_info={"message": "Success"},
-            network_info=instance.get_network_info(),
-        )
+    def _tell(self, phase: str, error: Exception | None = None, **usage: Any) -> None:
+        """Tell Nova's other parts of the end."""
+        context, instance, manager = self._context, self._instance, self._manager
+        manager._notify_about_instance_usage(context, instance, f"create.{phase}", **usage)
         compute_utils.notify_about_instance_create(
-            self._context,
-            instance,
-            self._manager.host,
-            phase=fields.NotificationPhase.END,
-        )
-
-    def _fail(self, error: Exception) -> None:
-        """Leave the server in ERROR with the reason; deleting it frees what is left."""
-        instance = self._instance
-        compute_utils.add_instance_fault_from_exc(self._context, instance, error, sys.exc_info())
-        self._manager._set_instance_obj_error_state(instance, clean_task_state=True)
-        _end_event(self._context, instance, _BUILD, error)
-        self._manager._notify_about_instance_usage(
-            self._context, instance, "create.error", fault=error
-        )
-        compute_utils.notify_about_instance_create(
-            self._context,
-            instance,
-            self._manager.host,
-            phase=fields.NotificationPhase.ERROR,
-            exception=error,
+            context, instance, manager.host, phase=phase, exception=error
         )

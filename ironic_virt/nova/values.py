@@ -12,8 +12,8 @@ from __future__ import annotations
 import functools
 import itertools
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, overload
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from nova import block_device, exception, objects
 from nova.compute import power_state
@@ -33,28 +33,15 @@ def server_group(group: Any, **more: Any) -> virt.ServerGroup:
     return virt.ServerGroup(group.uuid, group.name, group.policy or "", most, **more)
 
 
-class Vifs(Sequence[virt.VifLike]):
-    """Nova's network information as the contract's, one VIF made at a time.
-
-    Nova may still be allocating when this is made; only reading it waits.
+class Vifs(list[virt.VifLike]):
+    """Nova's network information as the contract's; waits for Nova, which may still be allocating.
 
     :ivar model: Nova's own object.
     """
 
     def __init__(self, network_info: Any) -> None:
         self.model = model.NetworkInfo() if network_info is None else network_info
-
-    def __len__(self) -> int:
-        return len(self.model)
-
-    @overload
-    def __getitem__(self, index: int) -> virt.VifLike: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[virt.VifLike]: ...
-    def __getitem__(self, index: int | slice) -> virt.VifLike | Sequence[virt.VifLike]:
-        if isinstance(index, slice):
-            return [single_vif(vif) for vif in self.model[index]]
-        return single_vif(self.model[index])
+        super().__init__(map(single_vif, self.model))
 
 
 def single_vif(vif: Any) -> virt.Vif:
@@ -100,9 +87,9 @@ def image_of(image_meta: Any) -> virt.ImageMeta:
     return virt.ImageMeta(id=uuid, properties=values)
 
 
-def instance_info(info: virt.InstanceInfo) -> Any:
-    """A power state, whose numbers are Nova's."""
-    return hardware.InstanceInfo(state=int(info.state))
+def instance_info(state: int | None) -> Any:
+    """A power state, whose numbers are Nova's; records may have none."""
+    return hardware.InstanceInfo(state=power_state.NOSTATE if state is None else int(state))
 
 
 def diagnostics_of(seen: virt.InstanceDiagnostics) -> Any:
@@ -124,12 +111,6 @@ def diagnostics_of(seen: virt.InstanceDiagnostics) -> Any:
     for address in seen.macs:
         diagnosis.add_nic(mac_address=address)
     return diagnosis
-
-
-def recorded_info(instance: Any) -> Any:
-    """The power state that Nova's records give to an instance."""
-    recorded = instance.power_state
-    return hardware.InstanceInfo(state=power_state.NOSTATE if recorded is None else recorded)
 
 
 def resource_of(node: virt.NodeResource) -> dict[str, Any]:
