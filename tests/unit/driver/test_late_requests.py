@@ -191,6 +191,14 @@ def test_a_build_that_loses_its_node_leaves_nothing(fake, set_stage, node, anoth
         stage.spawn(dataclasses.replace(stage.instance("gold~compute1"), flavor=GOLD))
     assert there["vifs"]
     assert stage.trace(node) == (there if another else untouched)
+    keys = [
+        operation["path"]
+        for entry in fake.requests.matching(*PATCH)
+        for operation in entry.body
+        if operation["op"] == "add" and KEY_PREFIX in operation["path"]
+    ]
+    # What was asked for before the node was lost is refused.
+    assert len(set(keys)) == (1 if another else 2)
 
 
 # -- patches ------------------------------------------------------------------
@@ -249,6 +257,7 @@ def test_a_late_release_leaves_the_next_server_on_the_node(fake, set_stage, node
 def test_a_release_that_was_carried_out_already_is_no_error(stage, fake, node) -> None:
     instance = stage.instance(node)
     stage.reserve(instance)
+    stage.refresh()
     handle = fake.handle
 
     def twice(method: str, path: str, *more: Any) -> Any:
@@ -260,6 +269,7 @@ def test_a_release_that_was_carried_out_already_is_no_error(stage, fake, node) -
     stage.destroy(instance)
     assert [entry.status for entry in fake.requests.matching(*PATCH)] == [200, 200, 400]
     assert fake.node(node)["instance_uuid"] is None
+    assert stage.driver._site.nodes.inventory.snapshot.nodes[node].instance_uuid is None
 
 
 def test_a_claim_of_an_older_version_is_rebuilt_and_released(stage, fake, node) -> None:

@@ -8,6 +8,8 @@ import pytest
 
 from ironic_virt import exceptions
 from ironic_virt.driver import resources
+from ironic_virt.driver.held import Held
+from ironic_virt.driver.protection import protect_node
 from ironic_virt.testing.fake_ironic import Durations, FakeIronic
 from tests.unit.driver.stage import INSTANCE, STRANGER, SetStage, Stage
 
@@ -228,3 +230,19 @@ def test_without_the_option_ours_is_taken_off_and_none_put_on(
     assert not is_protected(fake, node)
     without.destroy(instance)
     assert fake.node(node)["instance_uuid"] is None
+
+
+def test_what_an_operator_has_protected_keeps_his_reason(stage, fake, node, instance) -> None:
+    fake.set_node(node, protected_reason="do not touch")
+    site = stage.driver._site
+    protect_node(site, Held.of(site, instance))
+    assert fake.node(node)["protected_reason"] == "do not touch"
+
+
+def test_an_ironic_that_went_away_fails_no_protection(stage, fake, node, instance, caplog) -> None:
+    fake.set_node(node, protected=False)
+    site = stage.driver._site
+    held = Held.of(site, instance)
+    fake.faults.status(503, count=None)
+    assert protect_node(site, held).instance_uuid == INSTANCE
+    assert "[node-unprotected]" in caplog.text

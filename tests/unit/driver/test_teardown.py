@@ -87,6 +87,23 @@ def test_a_deployment_that_runs_is_torn_down_too(stage, fake, node) -> None:
     assert stage.provision_requests("deleted") == 1
 
 
+def test_a_node_that_is_freed_between_two_steps_ends_it(stage, fake, node) -> None:
+    fake.set_node(node, instance_uuid=INSTANCE, provision_state="service hold")
+    looks: list[str] = []
+
+    def freed(*_: object) -> bool:
+        looks.append(fake.node(node)["provision_state"])
+        # The wait for the first step has ended by then.
+        if looks.count("active") == 2:
+            fake.set_node(node, instance_uuid=None)
+        return False
+
+    fake.faults.delay(0, "GET", when=freed, count=None)
+    stage.destroy(stage.instance(node))
+    assert looks.count("active") == 2
+    assert [entry.method for entry in fake.requests if entry.method != "GET"] == ["PUT"]
+
+
 STEPS = {state: states.tear_down_step(state) for state in sorted(states.ALL)}
 PASSING = [state for state, step in STEPS.items() if step is states.TearDownStep.WAIT]
 

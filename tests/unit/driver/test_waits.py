@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ironic_virt import exceptions, virt
-from ironic_virt.driver.held import is_refusal
+from ironic_virt.driver.held import PATIENCE, is_refusal
 from ironic_virt.testing.fake_ironic import Durations, FakeIronic
 from tests.unit.driver.stage import INSTANCE, Act, SetStage, Stage
 
@@ -82,6 +82,9 @@ def test_waiting_instances_are_counted_and_found_on_their_nodes(stage, instance,
     assert stage.service.metrics.waits[-2:] == [kind, "ended"]
     # One list serves all waits for nodes in one state.
     assert (asked[-1]["state"], asked[-1]["instance"]) == (state, INSTANCE)
+    # What takes minutes on hardware is looked at seldom.
+    is_long = kind in {"deploy", "rebuild", "rescue"}
+    assert asked[-1].get("patience") == (PATIENCE if is_long else None)
 
 
 @pytest.mark.parametrize("storage", ["noop", "external"])
