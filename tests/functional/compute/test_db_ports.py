@@ -110,16 +110,15 @@ def test_of_two_who_attach_at_once_one_gets_the_port(
     if db.is_sqlite:
         pytest.skip("SQLite lets one transaction write at a time: none comes in between")
     first, second = active(db), active(db)
-    look = claims.port_holder
+    take = claims.take_ports
 
-    def before_the_other(connection: sa.Connection, *args: Any, **more: Any) -> str | None:
-        found = look(connection, *args, **more)
-        # In the midst of our transaction, which has found the port free.
+    def after_the_other(connection: sa.Connection, *args: Any) -> None:
+        # In the midst of our transaction, which has found the instance without a task.
         monkeypatch.undo()
         attach(other_db, first, "a")
-        return found
+        take(connection, *args)
 
-    monkeypatch.setattr(claims, "port_holder", before_the_other)
+    monkeypatch.setattr(claims, "take_ports", after_the_other)
     with pytest.raises(
         errors.ConflictingRequest, match=f"{second}: server {first} has the interface a"
     ):
