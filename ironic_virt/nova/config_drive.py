@@ -36,11 +36,6 @@ _LATEST = "/openstack/latest/"
 _ISO = "iso9660"
 
 
-def is_requested(instance: Any) -> bool:
-    """Whether server, image or ``[DEFAULT] force_config_drive`` ask for one."""
-    return bool(configdrive.required_by(instance))
-
-
 def build_config_drive(
     conf: cfg.ConfigOpts,
     instance: Any,

@@ -20,12 +20,9 @@ from __future__ import annotations
 from typing import Any
 
 from nova.scheduler import filters
-from oslo_log import log as logging
 
 from ironic_virt.nova import sizes
 from ironic_virt.request.sizes import fits_exactly, of_flavor
-
-LOG = logging.getLogger(__name__)
 
 
 class _ExactFilter(filters.BaseHostFilter):  # type: ignore[misc]
@@ -39,19 +36,7 @@ class _ExactFilter(filters.BaseHostFilter):  # type: ignore[misc]
         if not sizes.is_bare_metal(host_state):
             return True
         has = getattr(sizes.of_host(host_state), self.size)
-        asked_size = getattr(of_flavor(spec_obj), self.size)
-        if fits_exactly(has, asked_size):
-            return True
-        LOG.debug(
-            "%s: node %s of %s has a %s of %s, the flavor %d",
-            type(self).__name__,
-            host_state.nodename,
-            host_state.host,
-            self.size,
-            has or "unknown size",
-            asked_size,
-        )
-        return False
+        return fits_exactly(has, getattr(of_flavor(spec_obj), self.size))
 
 
 class ExactRamFilter(_ExactFilter):

@@ -15,6 +15,7 @@ from nova import context as nova_context
 from nova import exception, objects, servicegroup
 from nova.compute import task_states, vm_states
 from nova.compute import utils as compute_utils
+from nova.virt import configdrive
 from oslo_config import cfg
 from oslo_log import log as logging
 
@@ -310,7 +311,7 @@ class NovaVirtAPI(virt.VirtAPI):
     def config_drive(self, request: virt.DeployRequest) -> virt.ConfigDrive | None:
         """Nova's own config drive, if the server is to have one."""
         instance: Any = request.instance
-        if not config_drive.is_requested(instance):
+        if not configdrive.required_by(instance):
             return None
         return config_drive.build_config_drive(
             self._conf,

@@ -14,14 +14,14 @@ from unittest import mock
 from nova import conf as nova_conf
 from nova import exception, objects
 from nova.compute import provider_tree
-from nova.virt import netutils
+from nova.virt import configdrive, netutils
 from nova.virt.ironic import driver as in_tree
 
 from ironic_virt import virt
 from ironic_virt.baremetal.http import connection
 from ironic_virt.driver.network_data import with_links
-from ironic_virt.nova import config_drive, values
 from ironic_virt.nova import driver as ours
+from ironic_virt.nova import values
 from tests.nova.upstream import bridge, patcher
 
 CONF = nova_conf.CONF
@@ -193,7 +193,7 @@ class IronicDriver(ours.IronicDriver):
 
     def _config_drive(self, request: virt.DeployRequest) -> Any:
         instance, password = request.instance, request.admin_password
-        if not self._is_told("_generate_configdrive") or not config_drive.is_requested(instance):
+        if not self._is_told("_generate_configdrive") or not configdrive.required_by(instance):
             return self._novas["config_drive"](request)
         drive = self._generate_configdrive(
             None,
