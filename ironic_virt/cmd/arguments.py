@@ -9,7 +9,6 @@ import contextlib
 import difflib
 import itertools
 import pathlib
-import re
 import sys
 import textwrap
 import uuid
@@ -23,30 +22,16 @@ from ironic_virt.exit_codes import ExitCode
 STDIN = "-"
 LARGEST_FILE = 1024 * 1024
 """Bytes; a larger file was hardly meant."""
-_KEPT_LAYOUT = re.compile(r"^ +(ironic-virt|openstack)|^ .*\S   *\S", re.MULTILINE)
-"""Text that is not refilled: commands with their continuation lines, and columns."""
 
 
 class Help(argparse.RawDescriptionHelpFormatter):
-    """Fills the paragraphs of descriptions to the terminal's width."""
+    """Fills the paragraphs of descriptions to the terminal's width, but for indented lines."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
-        filled: list[str] = []
-        lines = text.splitlines()
-        margins = [
-            # The continuation of a command is not a sentence.
-            (line[: -len(line.lstrip())] if line.strip() else None, before.endswith("\\"))
-            for before, line in itertools.pairwise(["", *lines])
-        ]
-        pairs = itertools.groupby(zip(margins, lines, strict=True), lambda pair: pair[0])
-        for (margin, goes_on), group in pairs:
-            part = [line for _, line in group]
-            if not goes_on and margin is not None and not _KEPT_LAYOUT.search("\n".join(part)):
-                words, start = " ".join(line.strip() for line in part), indent + margin
-                text = textwrap.fill(words, width - len(start), break_on_hyphens=False)
-                part = textwrap.indent(text, start).splitlines()
-            filled += part
-        return "\n".join(filled)
+        return "\n\n".join(
+            part if "\n " in f"\n{part}" else textwrap.fill(part, width, break_on_hyphens=False)
+            for part in text.strip().split("\n\n")
+        )
 
 
 @contextlib.contextmanager

@@ -92,7 +92,7 @@ class Command(command.Command):
         """Return examples and exit codes; cliff would read all packages to name ours."""
         commands = re.sub(r"^(?! )", "  ironic-virt ", self.examples.rstrip(), flags=re.MULTILINE)
         parts = [f"examples:\n{commands}\n"] if self.examples else []
-        return "\n".join([*parts, f"exit codes:\n  {self.codes}\n"] if self.codes else parts)
+        return "\n".join([*parts, f"Exit codes: {self.codes}\n"] if self.codes else parts)
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)

@@ -96,7 +96,7 @@ def _run_service(argv: Sequence[str] | None) -> int:
         log.error("[service-ends] %s", error)
         if elsewhere:
             _print_error(str(error))
-        return process.exit_code(error, has_standby=process.has_standby(conf))
+        return process.exit_code(error, conf)
 
 
 def _print_error(message: str, code: int = ExitCode.FAILED) -> int:

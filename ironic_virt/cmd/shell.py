@@ -12,7 +12,6 @@ Exit codes are those of :mod:`ironic_virt.exit_codes`.
 
 import argparse
 import difflib
-import gc
 import logging
 import os
 import sys
@@ -22,7 +21,6 @@ from typing import Any
 
 import stevedore
 from cliff import app, commandmanager
-from cliff.command import Command
 from cliff.help import HelpCommand, HelpExit
 
 from ironic_virt import exceptions, exit_codes
@@ -114,13 +112,6 @@ class Shell(app.App):
         :raises SystemExit: always, with 2.
         """
         self.parser.error("which command?")
-
-    def prepare_to_run_command(self, cmd: Command) -> None:
-        """Have the garbage collector ignore everything that was imported so far.
-
-        Its first run over all of that would take longer than most commands do.
-        """
-        gc.freeze()
 
     def run(self, argv: list[str]) -> int:
         """Run a command line to its end and return its exit code."""

@@ -11,6 +11,7 @@ sent to Placement, is done by Nova's own client, whose private parts this module
 from __future__ import annotations
 
 import copy
+import types
 from typing import Any
 
 from nova.compute import provider_tree
@@ -72,18 +73,8 @@ class _OneTree:
 
     def __init__(self, client: Any, uuids: list[str]) -> None:
         self._client = client
-        self._provider_tree = _Uuids(uuids)
+        # What is read of a tree where nothing is reshaped.
+        self._provider_tree = types.SimpleNamespace(get_provider_uuids=lambda: uuids)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)
-
-
-class _Uuids:
-    """The part of a provider tree that is read where nothing is reshaped."""
-
-    def __init__(self, uuids: list[str]) -> None:
-        self._uuids = uuids
-
-    def get_provider_uuids(self) -> list[str]:
-        """Their uuids."""
-        return self._uuids

@@ -51,17 +51,13 @@ class PowerSync:
                 power_state = self._driver.get_info(instance).state
             except exceptions.InstanceNotFound as error:
                 self._gone(instance, error)
-            except exceptions.IronicError as error:
-                LOG.warning(
-                    "[power-not-compared] Not all power states were compared: "
-                    "%s. The next round continues",
-                    error,
-                )
-                return
             except exceptions.IronicVirtError as error:
                 LOG.warning(
                     "[power-not-compared] The power state of instance %s: %s", instance.uuid, error
                 )
+                if isinstance(error, exceptions.IronicError):
+                    # The next round continues.
+                    return
             else:
                 self._compare(instance, power_state)
 

@@ -80,17 +80,15 @@ class Signals:
         self._notes.put(signal.Signals(signum))
 
 
-def exit_code(error: Exception, *, has_standby: bool = False) -> ExitCode:
-    """The exit code of a process that ends because of an error.
-
-    :param has_standby: another process of this name waits until this one has gone, or this
-        one until the other has.
-    """
+def exit_code(error: Exception, conf: cfg.ConfigOpts) -> ExitCode:
+    """The exit code of a process that ends because of an error."""
     if isinstance(error, exceptions.LeaseLost):
         return ExitCode.LEASE_LOST
     if isinstance(error, ServiceSuperseded):
-        # Started again, it would take the name back, and so would the other one, without end.
-        return ExitCode.LEASE_LOST if has_standby else ExitCode.SUPERSEDED
+        # Started again, it would take the name back, and so would the other one, without end;
+        # but a standby waits until the other one has gone.
+        takes_turns = conf.ironic.standby_backend_url
+        return ExitCode.LEASE_LOST if takes_turns else ExitCode.SUPERSEDED
     is_ours = isinstance(error, exceptions.InvalidConfiguration)
     return ExitCode.REFUSED if is_ours else ExitCode.FAILED
 
@@ -128,7 +126,7 @@ def run(conf: cfg.ConfigOpts, version: str, *, leave: Callable[[int], Any] = os.
             if isinstance(note, Exception):
                 if service.stop(0):
                     LOG.error("[service-ends] %s", note)
-                    leave(exit_code(note, has_standby=has_standby(conf)))
+                    leave(exit_code(note, conf))
                 raise note
             LOG.info("Shutting down; signal again to stop immediately")
             unfinished = service.stop(_patience(conf))
@@ -155,11 +153,6 @@ def notify(state: str, environ: Mapping[str, str] = os.environ) -> None:
             channel.sendto(state.encode(), f"\0{address[1:]}" if address[0] == "@" else address)
     except OSError as error:
         LOG.debug("%s could not be sent to the supervisor: %s", state, error)
-
-
-def has_standby(conf: cfg.ConfigOpts) -> bool:
-    """Whether processes of one name take turns."""
-    return bool(conf.ironic.standby_backend_url)
 
 
 def _patience(conf: cfg.ConfigOpts) -> float:

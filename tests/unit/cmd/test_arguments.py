@@ -76,14 +76,14 @@ def test_help_fits_into_a_terminal_and_leaves_commands_whole(monkeypatch) -> Non
         prog="one",
         description="A first sentence that is longer\nthan such a line.\n\nA second one.\n",
         epilog="Examples:\n  ironic-virt server create --flavor gold --wait web\n"
-        "  ironic-virt-fake-ironic \\\n      --nodes 20\n      twenty nodes\nExit codes:\n"
-        "  0 it is done; 1 it is not; 2 wrong arguments\n",
+        "  ironic-virt-fake-ironic \\\n      --nodes 20\n      twenty nodes\n\nExit codes: "
+        "0 it is done; 1 it is not; 2 wrong arguments\n",
         formatter_class=arguments.Help,
         add_help=False,
     )
     assert parser.format_help() == (
         "usage: one\n\nA first sentence that is longer than\nsuch a line.\n\nA second one.\n\n"
         "Examples:\n  ironic-virt server create --flavor gold --wait web\n"
-        "  ironic-virt-fake-ironic \\\n      --nodes 20\n      twenty nodes\nExit codes:\n"
-        "  0 it is done; 1 it is not; 2 wrong\n  arguments\n"
+        "  ironic-virt-fake-ironic \\\n      --nodes 20\n      twenty nodes\n\n"
+        "Exit codes: 0 it is done; 1 it is not;\n2 wrong arguments\n"
     )
