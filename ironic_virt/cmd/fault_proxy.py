@@ -47,6 +47,18 @@ examples:
       each third change is lost on its way back; the first ten of the others are answered 503
 """
 
+_PLAIN = ("hang", "reset-before", "reset-after", "truncate")
+"""Faults that need no value."""
+_VALUES: dict[str, Callable[[str], Any]] = {
+    "delay": float,
+    "drip": float,
+    "truncate": int,
+    "redirect": str,
+    "max-version": str,
+    "omit": str,
+    "body": str.encode,
+}
+"""What a fault makes of its value."""
 #: The conditions of a rule.
 _CONDITIONS: dict[str, Callable[[str], Any]] = {
     "method": str,
@@ -66,23 +78,6 @@ def _make_fault(kind: str, value: str, options: dict[str, str]) -> "Fault":
     """
     from ironic_virt.testing import fault_proxy
 
-    plain: dict[str, Callable[[], Fault]] = {
-        "hang": fault_proxy.Hang,
-        "reset-before": fault_proxy.ResetBefore,
-        "reset-after": fault_proxy.ResetAfter,
-        "truncate": fault_proxy.Truncate,
-    }
-    if not value and kind in plain:
-        return plain[kind]()
-    valued: dict[str, Callable[[str], Fault]] = {
-        "delay": lambda text: fault_proxy.Delay(float(text)),
-        "drip": lambda text: fault_proxy.Drip(float(text)),
-        "truncate": lambda text: fault_proxy.Truncate(int(text)),
-        "redirect": fault_proxy.Redirect,
-        "max-version": fault_proxy.MaxVersion,
-        "omit": fault_proxy.Omit,
-        "body": lambda text: fault_proxy.Body(text.encode()),
-    }
     if kind == "status":
         retry = options.pop("retry-after", None)
         headers = {} if retry is None else {"Retry-After": retry}
@@ -91,9 +86,10 @@ def _make_fault(kind: str, value: str, options: dict[str, str]) -> "Fault":
         if "value" in options:
             return fault_proxy.Malform(value, json.loads(options.pop("value")))
         return fault_proxy.Malform(value)
-    if kind not in valued or not value:
+    if kind not in (_VALUES if value else _PLAIN):
         raise ValueError("no such fault, or it lacks a value or has one too many")
-    return valued[kind](value)
+    make: Callable[..., Fault] = getattr(fault_proxy, kind.title().replace("-", ""))
+    return make(_VALUES[kind](value)) if value else make()
 
 
 def parse_rule(text: str) -> "Rule":

@@ -60,7 +60,6 @@ class Outcome:
     :param error: why it failed, in one line; ``None``: it worked.
     """
 
-    request: Request
     instance: records.Instance
     error: str | None = None
 
@@ -275,13 +274,13 @@ def _outcome(request: Request, instance: records.Instance) -> Outcome | None:
     """What became of a request; ``None``: it goes on."""
     if instance.is_deleted:
         error = None if request.verb == DELETE.name else "the server was deleted meanwhile"
-        return Outcome(request, instance, error)
+        return Outcome(instance, error)
     request_id = request.instance.request_id
     if instance.task_state is not None and instance.request_id == request_id:
         return None
     fault = instance.fault
     failed = fault is not None and fault.request_id == request_id
-    return Outcome(request, instance, fault.message if fault and failed else None)
+    return Outcome(instance, fault.message if fault and failed else None)
 
 
 def check_flavor(flavor: virt.FlavorLike) -> None:

@@ -22,7 +22,6 @@ DEFAULT_CONNECTION = "sqlite:///$state_path/ironic-virt.sqlite"
 
 _KEPT = (
     "connection",
-    "connection_parameters",
     "sqlite_synchronous",
     "mysql_sql_mode",
     "mysql_wsrep_sync_wait",
@@ -32,7 +31,6 @@ _KEPT = (
     "pool_timeout",
     "max_retries",
     "retry_interval",
-    "connection_debug",
 )
 _CONNECTION_HELP = """
 Where the records are, as an SQLAlchemy URL.

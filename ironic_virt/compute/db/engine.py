@@ -18,7 +18,6 @@ from __future__ import annotations
 import contextlib
 import datetime
 import functools
-import logging
 import os
 import pathlib
 import time
@@ -54,7 +53,6 @@ _DEADLINES = {
     (POSTGRESQL, "psycopg"): _LIBPQ,
 }
 _DRIVERS = {MYSQL: "mysql+pymysql", POSTGRESQL: "postgresql+psycopg2"}
-_LOG_LEVELS = {100: logging.DEBUG, 50: logging.INFO, 0: logging.WARNING}
 _NOW = {
     MYSQL: "SELECT UTC_TIMESTAMP(6)",
     POSTGRESQL: "SELECT clock_timestamp() AT TIME ZONE 'UTC'",
@@ -68,8 +66,6 @@ def connection_url(conf: cfg.ConfigOpts) -> sa.URL:
     """
     try:
         url = sa.make_url(conf[database.GROUP].connection)
-        if parameters := conf[database.GROUP].connection_parameters:
-            url = url.update_query_string(parameters, append=True)
     except (sa.exc.ArgumentError, ValueError) as exc:
         # Its own text may repeat the URL, and with it the password.
         raise exceptions.InvalidConfiguration(
@@ -101,8 +97,6 @@ def make_engine(conf: cfg.ConfigOpts) -> sa.Engine:
     url = connection_url(conf)
     options = conf[database.GROUP]
     backend = url.get_backend_name()
-    level = max(least for least in _LOG_LEVELS if least <= max(options.connection_debug, 0))
-    logging.getLogger("sqlalchemy.engine").setLevel(_LOG_LEVELS[level])
     pool = {
         "isolation_level": "READ COMMITTED",
         "pool_size": options.max_pool_size,

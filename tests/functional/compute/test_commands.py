@@ -363,7 +363,7 @@ def test_a_rescue_that_failed_shows_no_password(run, db, web, monkeypatch) -> No
 
     def carried_out(self: Requests, asked: Sequence[Request], *args: object) -> list[Outcome]:
         assert db.instances.fail(web, TaskState.RESCUING, fault, vm_state=VmState.ACTIVE)
-        return [Outcome(asked[0], db.instances.get(web), fault.message)]
+        return [Outcome(db.instances.get(web), fault.message)]
 
     monkeypatch.setattr(Requests, "wait", lambda self, asked, *_, **__: carried_out(self, asked))
     result = run("server", "rescue", "web", "--wait", "-f", "json")

@@ -104,7 +104,8 @@ def test_no_log_line_and_no_error_holds_user_data(
     load: Load, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    db = Database(load(f"sqlite:///{tmp_path}/x.sqlite", "connection_debug = 100"), patient=False)
+    caplog.set_level(logging.DEBUG, "sqlalchemy.engine")
+    db = Database(load(f"sqlite:///{tmp_path}/x.sqlite"), patient=False)
     db.open(make=True)
     statement = sa.text("INSERT INTO instances (user_data) VALUES (:user_data)")
     with pytest.raises(errors.DatabaseFailed) as raised:
@@ -116,4 +117,3 @@ def test_no_log_line_and_no_error_holds_user_data(
         cause = cause.__cause__
     assert "INSERT INTO instances" in caplog.text
     assert "hush-hush" not in caplog.text
-    logging.getLogger("sqlalchemy.engine").setLevel(logging.NOTSET)
