@@ -186,10 +186,7 @@ class Watcher:
             self._poll.add(waiter)
             # The sleeping poller may sleep until another waiter is due.
             self._work.notify()
-            if not self._pollers:
-                self._start_poller()
-            else:
-                self._have_one_awake()
+            self._have_one_awake()
 
     def _sleep(self, waiter: Waiter, ask_again: float | None) -> None:
         """Block until the node has changed, the wait ends, or ``ask_again``."""
@@ -222,7 +219,7 @@ class Watcher:
         self._pollers += 1
 
     def _have_one_awake(self) -> None:
-        """Start a further poller while all wait for answers; the lock is held."""
+        """Start a poller while there is none, or all wait for answers; the lock is held."""
         if self._one_sleeps or self._pollers >= MOST_REQUESTS or self._poll.next_due() == math.inf:
             return
         self._start_poller()

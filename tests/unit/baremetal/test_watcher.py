@@ -366,17 +366,21 @@ def test_a_fault_of_the_poller_ends_waits_but_not_the_watcher(stage, monkeypatch
 
 
 def test_a_thread_that_can_not_be_started_is_started_later(stage, monkeypatch, caplog) -> None:
-    start, refused = threading.Thread.start, iter(range(3))
+    start, refused = threading.Thread.start, [1, 2, 3]
 
     def refuse(thread: threading.Thread) -> None:
-        if thread.name == "ironic-virt-watcher" and next(refused, None) is not None:
-            raise RuntimeError("can't start new thread")
+        if thread.name == "ironic-virt-watcher" and refused:
+            raise RuntimeError(f"can't start new thread {refused.pop()}")
         start(thread)
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
     assert stage.ends_as_ever()
-    assert next(refused, None) is None
+    assert not refused
     assert caplog.text.count("[threads-short]") == 1
+    wait_for_pollers_to_end()
+    refused.append(4)
+    assert stage.ends_as_ever()
+    assert caplog.text.count("[threads-short]") == 2
 
 
 def test_the_poller_lives_only_while_somebody_waits(stage: Stage) -> None:
