@@ -57,9 +57,7 @@ def redis() -> Iterator[Backend]:
 
 
 @pytest.fixture
-def places(
-    tmp_path: Path, database_url: str, db: Database, server: FakeIronicServer, redis: Backend
-) -> Iterator[list[Place]]:
+def places(tmp_path, database_url, db, server, redis) -> Iterator[list[Place]]:
     """Two of them: the first one serves, the other one waits."""
     with FaultProxy(server.url) as one, FaultProxy(server.url) as other:
         made = [
@@ -82,9 +80,7 @@ def node(db: Database, server: FakeIronicServer, places: list[Place]) -> str:
     return nodes[0]
 
 
-def test_after_a_power_cut_the_standby_goes_on(
-    db: Database, places: list[Place], node: str
-) -> None:
+def test_after_a_power_cut_the_standby_goes_on(db, places, node) -> None:
     first, second = places
     refused = first.ironic.add(Status(503), "PUT")
     uuid = create(db, node)
@@ -98,9 +94,7 @@ def test_after_a_power_cut_the_standby_goes_on(
     wait_until(db, uuid, "active")
 
 
-def test_a_stopped_process_sends_nothing_and_is_a_standby_again(
-    db: Database, places: list[Place], node: str
-) -> None:
+def test_a_stopped_process_sends_nothing_and_is_a_standby_again(db, places, node) -> None:
     first, second = places
     refused = first.ironic.add(Status(503), "PATCH|POST|PUT|DELETE")
     uuid = create(db, node)

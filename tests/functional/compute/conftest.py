@@ -42,9 +42,7 @@ def database_server(request: pytest.FixtureRequest) -> Iterator[databases.Server
 
 
 @pytest.fixture(scope="session")
-def reused(
-    database_server: databases.Server, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Reused]:
+def reused(database_server, tmp_path_factory) -> Iterator[Reused]:
     """Its databases that have their tables already."""
     directory = tmp_path_factory.mktemp("tables")
 
@@ -59,12 +57,7 @@ def reused(
 
 
 @pytest.fixture
-def database_url(
-    request: pytest.FixtureRequest,
-    database_server: databases.Server,
-    reused: Reused,
-    tmp_path: Path,
-) -> Iterator[str]:
+def database_url(request, database_server, reused, tmp_path) -> Iterator[str]:
     """The URL of a database in which is nothing, for ``db`` but the tables."""
     made = reused.database if "db" in request.fixturenames else database_server.fresh
     with made(tmp_path) as url:
@@ -129,9 +122,7 @@ def server(durations: Durations, ironic_clock: StoppableClock) -> Iterator[FakeI
 
 
 @pytest.fixture
-def compute(
-    tmp_path: Path, db: Database, database_url: str, server: FakeIronicServer
-) -> Iterator[Compute]:
+def compute(tmp_path, db, database_url, server) -> Iterator[Compute]:
     """Make compute services on one Ironic and one database; they are killed at the end."""
     made: list[ComputeProcess] = []
 

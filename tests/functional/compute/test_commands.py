@@ -42,12 +42,7 @@ def db(database_conf: cfg.ConfigOpts) -> Iterator[Database]:
 
 
 @pytest.fixture
-def run(
-    db: Database,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> Commands:
+def run(db, tmp_path, capsys, monkeypatch) -> Commands:
     config = tmp_path / "records.conf"
     # However long a test takes, a service that has reported once is up.
     slow = "[DEFAULT]\nservice_down_time = 86400\n"
@@ -519,9 +514,7 @@ def test_only_who_writes_makes_the_embedded_database(run, embedded, monkeypatch,
     assert "state_path: /proc/none can't be made" in refused.err
 
 
-def test_a_relative_state_path_begins_at_the_file_that_names_it(
-    run: Commands, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_relative_state_path_begins_at_the_file_that_names_it(run, monkeypatch, tmp_path):
     (tmp_path / "etc").mkdir()
     file = tmp_path / "etc" / "a.conf"
     file.write_text("[DEFAULT]\nstate_path = state\n")

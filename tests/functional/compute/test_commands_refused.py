@@ -57,12 +57,7 @@ def db(filled: Database) -> Database:
 
 
 @pytest.fixture
-def run(
-    db: Database,
-    here: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> Commands:
+def run(db, here, capsys, monkeypatch) -> Commands:
     monkeypatch.chdir(here)
     return Commands(here / "records.conf", capsys, monkeypatch)
 

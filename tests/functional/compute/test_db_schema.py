@@ -49,9 +49,7 @@ class CutOff(Exception):
     """The process dies."""
 
 
-def test_tables_half_made_are_completed_by_the_next(
-    empty: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tables_half_made_are_completed_by_the_next(empty, monkeypatch) -> None:
     monkeypatch.setattr(database, "_MAKING_TRIES", 1)
     made: list[str] = []
     cut_at = 0
@@ -99,9 +97,7 @@ def test_a_database_without_tables_is_refused_with_the_remedy(empty: Database) -
 @pytest.mark.parametrize(
     ("found", "words"), [(9999, "newer version"), (0, "'ironic-virt server adopt'")]
 )
-def test_tables_of_another_version_are_refused_and_left_alone(
-    db: Database, make: bool, found: int, words: str
-) -> None:
+def test_tables_of_another_version_are_refused_and_left_alone(db, make, found, words) -> None:
     with db.engine.begin() as connection:
         connection.execute(sa.update(tables.schema_version).values(version=found))
     with pytest.raises(errors.SchemaMismatch, match=words) as raised:
@@ -151,9 +147,7 @@ def reader(file: pathlib.Path) -> Iterator[sqlite3.Connection]:
     connection.close()
 
 
-def test_a_file_in_use_is_waited_for_up_to_a_limit(
-    in_file: Database, reader: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_in_use_is_waited_for_up_to_a_limit(in_file, reader, monkeypatch) -> None:
     monkeypatch.setattr(database, "_MAKING_TRIES", 4)
     pauses: list[float] = []
 

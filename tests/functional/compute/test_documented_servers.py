@@ -4,13 +4,11 @@
 
 import hashlib
 import json
-import pathlib
 import re
 from collections.abc import Iterator
 
 import pytest
 
-from ironic_virt.testing.fake_ironic import FakeIronicServer
 from tests import preloaded
 from tests.config_drives import sent_drives
 from tests.functional import typed
@@ -77,9 +75,7 @@ def test_its_commands_lead_to_a_server_and_back(reader: typed.Reader, port: int)
     [(README, "Without Nova", False), (START, "On the fake Ironic", True)],
     ids=["README", "start"],
 )
-def test_what_a_newcomer_types_works_as_printed(
-    reader: typed.Reader, port: int, page: pathlib.Path, heading: str, loaded: bool
-) -> None:
+def test_what_a_newcomer_types_works_as_printed(reader, port, page, heading, loaded) -> None:
     text = typed.section(page, heading)
     if loaded:
         reader.have_loaded("ironic-virt-compute", preloaded.COMPUTE)
@@ -94,9 +90,7 @@ def test_what_a_newcomer_types_works_as_printed(
     assert "deleted" in deleted
 
 
-def test_images_keys_and_user_data_reach_ironic_as_printed(
-    reader: typed.Reader, server: FakeIronicServer, port: int
-) -> None:
+def test_images_keys_and_user_data_reach_ironic_as_printed(reader, server, port) -> None:
     server.fake.add_nodes(3, resource_class="baremetal", ports=1)
     started = typed.section(START, "On the fake Ironic")
     (config,) = typed.blocks(started, "ini")

@@ -6,17 +6,15 @@ import dataclasses
 from typing import Any
 
 import pytest
-from oslo_config import cfg
 
 from ironic_virt import virt
 from ironic_virt.cmd.demo.journey import free_places
 from ironic_virt.compute.api import Requests
-from ironic_virt.compute.db import Database, records
+from ironic_virt.compute.db import records
 from ironic_virt.compute.verbs import BY_NAME
-from ironic_virt.testing.fake_ironic import Durations, FakeIronicServer
-from tests.clock import StoppableClock
+from ironic_virt.testing.fake_ironic import Durations
 from tests.functional.compute.commands import Commands
-from tests.functional.compute.processes import FLAVOR, IMAGE, Compute, deployments, wait_for
+from tests.functional.compute.processes import FLAVOR, IMAGE, deployments, wait_for
 from tests.functional.compute.stage import new_uuid
 
 NODES = 3
@@ -50,12 +48,7 @@ def test_every_verb_is_in_this_life() -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("node_selection", ["scheduler", "ironic"])
 def test_an_instance_lives_whoever_picks_its_node(
-    compute: Compute,
-    db: Database,
-    database_conf: cfg.ConfigOpts,
-    server: FakeIronicServer,
-    ironic_clock: StoppableClock,
-    node_selection: str,
+    compute, db, database_conf, server, ironic_clock, node_selection
 ) -> None:
     fake = server.fake
     nodes = fake.add_nodes(NODES, resource_class="gold", ports=2)
@@ -96,11 +89,7 @@ def test_an_instance_lives_whoever_picks_its_node(
 
 @pytest.mark.long
 def test_a_script_creates_and_deletes_on_one_node_20_times(
-    compute: Compute,
-    db: Database,
-    server: FakeIronicServer,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    compute, db, server, capsys, monkeypatch
 ) -> None:
     server.fake.add_node(resource_class="gold", name="rack-1")
     service = compute().started()

@@ -5,7 +5,6 @@
 from pathlib import Path
 
 import pytest
-from oslo_config import cfg
 
 from ironic_virt.cmd import manage
 from tests.functional.compute.commands import Commands
@@ -14,18 +13,12 @@ MOVE = "ironic-compute-node-move"
 
 
 @pytest.fixture
-def run(
-    database_conf: cfg.ConfigOpts,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> Commands:
+def run(database_conf, capsys, monkeypatch) -> Commands:
     """The command, with the file that names the database."""
     return Commands(Path(database_conf.config_file[0]), capsys, monkeypatch, manage.main)
 
 
-def test_a_server_that_is_down_is_one_line_without_the_password(
-    run: Commands, tmp_path: Path
-) -> None:
+def test_a_server_that_is_down_is_one_line_without_the_password(run, tmp_path) -> None:
     config = tmp_path / "x.conf"
     # Nothing listens on port 1.
     config.write_text("[database]\nconnection = mysql+pymysql://u:secret@127.0.0.1:1/x\n")

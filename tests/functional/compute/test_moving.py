@@ -259,9 +259,7 @@ def test_a_node_that_ironic_lacks_moves_by_the_records_alone(move: Move) -> None
     ],
     ids=["shard", "conductor group"],
 )
-def test_a_node_that_the_destination_does_not_serve_stays(
-    move: Move, node_has: dict[str, str], service_has: dict[str, str], says: str
-) -> None:
+def test_a_node_that_the_destination_does_not_serve_stays(move, node_has, service_has, says):
     node = move.node(shard="a")
     stage.register(move.db, "new", **service_has)
     move.stop_old()

@@ -36,9 +36,7 @@ def config(tmp_path: Path, database_url: str, ironic: FakeIronicServer) -> Path:
 
 
 @pytest.fixture
-def command(
-    config: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Commands:
+def command(config, capsys, monkeypatch) -> Commands:
     return Commands(config, capsys, monkeypatch, main=manage.main)
 
 
@@ -71,9 +69,7 @@ def test_without_tables_a_command_says_what_makes_them(command: Commands) -> Non
     assert result.err.count("\n") == 1
 
 
-def test_several_nodes_move_and_the_report_has_a_row_for_each(
-    command: Commands, records: Database, ironic: FakeIronicServer
-) -> None:
+def test_several_nodes_move_and_the_report_has_a_row_for_each(command, records, ironic) -> None:
     uuids = nodes(ironic, records, 3)
     argv = (MOVE, *uuids, uuids[0], "--service", "new", "-f", "json")
     dry = command(*argv, "--dry-run")
@@ -88,9 +84,7 @@ def test_several_nodes_move_and_the_report_has_a_row_for_each(
     assert set(records.compute_nodes.owners(uuids).values()) == {"new"}
 
 
-def test_an_outage_stops_a_run_and_the_same_words_repeat_it(
-    command: Commands, records: Database, ironic: FakeIronicServer
-) -> None:
+def test_an_outage_stops_a_run_and_the_same_words_repeat_it(command, records, ironic) -> None:
     uuids = nodes(ironic, records, 3)
     argv = (MOVE, *uuids, "--service", "new")
     ironic.fake.faults.reset("GET", f"/v1/nodes/{uuids[1]}")
@@ -104,9 +98,7 @@ def test_an_outage_stops_a_run_and_the_same_words_repeat_it(
     assert (result.code, result.err) == (0, "3 nodes: 2 already there, 1 moved\n")
 
 
-def test_a_whole_shard_moves(
-    command: Commands, records: Database, ironic: FakeIronicServer
-) -> None:
+def test_a_whole_shard_moves(command, records, ironic) -> None:
     inside, outside = nodes(ironic, records, 3, shard="a"), nodes(ironic, records, 1, shard="b")
     (unrecorded,) = ironic.fake.add_nodes(1, shard="a")
     result = command(MOVE, "--shard", "a", "--service", "new", "-f", "json")
@@ -116,9 +108,7 @@ def test_a_whole_shard_moves(
     assert records.compute_nodes.owners(outside) == {outside[0]: "old"}
 
 
-def test_all_nodes_of_a_service_move_at_once(
-    command: Commands, records: Database, ironic: FakeIronicServer
-) -> None:
+def test_all_nodes_of_a_service_move_at_once(command, records, ironic) -> None:
     uuids = nodes(ironic, records, 30)
     stage.register(records, "old")
     argv = (MOVE, "--from-service", "old", "--service", "new")
@@ -146,9 +136,7 @@ def test_all_nodes_of_a_service_move_at_once(
         (("--shard", "empty", "--service", "new"), 1, "no nodes in shard 'empty'"),
     ],
 )
-def test_what_is_asked_for_wrongly_is_told_on_one_line(
-    command: Commands, records: Database, argv: tuple[str, ...], code: int, said: str
-) -> None:
+def test_what_is_asked_for_wrongly_is_told_on_one_line(command, records, argv, code, said) -> None:
     result = command(MOVE, *argv)
     assert result.code == code
     assert said in result.err
@@ -156,9 +144,7 @@ def test_what_is_asked_for_wrongly_is_told_on_one_line(
     assert "Traceback" not in result.err
 
 
-def test_a_node_without_a_record_is_an_error_when_it_was_named(
-    command: Commands, records: Database
-) -> None:
+def test_a_node_without_a_record_is_an_error_when_it_was_named(command, records) -> None:
     result = command(MOVE, STRANGER, "--service", "new", "-f", "json")
     assert result.code == 1
     assert result.json[0]["Outcome"] == "no record"

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterator
 
 import pytest
-from oslo_config import cfg
 
 from ironic_virt import virt
 from ironic_virt.compute.api import Requests
@@ -99,12 +98,7 @@ def carriers(server: FakeIronicServer) -> dict[str, str]:
 
 @pytest.mark.long
 def test_dozens_at_once_get_the_right_nodes_despite_kills(
-    db: Database,
-    database_conf: cfg.ConfigOpts,
-    server: FakeIronicServer,
-    ironic_clock: StoppableClock,
-    services: list[ComputeProcess],
-    kinds: dict[str, set[str]],
+    db, database_conf, server, ironic_clock, services, kinds
 ) -> None:
     wait_for("all pools", lambda: free(db) == [EACH] * len(HOSTS) * len(KINDS))
     assert db.compute_nodes.list() == []

@@ -5,7 +5,6 @@
 import json
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import requests
@@ -14,12 +13,10 @@ from ironic_virt.compute.db import Database
 from ironic_virt.compute.states import TaskState
 from ironic_virt.testing.fake_ironic import Durations, FakeIronicServer
 from tests import log_watch
-from tests.clock import StoppableClock
 from tests.functional.compute.commands import Commands
 from tests.functional.compute.conftest import Serve
 from tests.functional.compute.processes import (
     GOLD,
-    Compute,
     ComputeProcess,
     built,
     create,
@@ -47,9 +44,7 @@ def metrics_port() -> Iterator[int]:
 # -- ends -------------------------------------------------------------------------
 
 
-def test_sigterm_leaves_waiting_actions_to_the_next_process(
-    serve: Serve, db: Database, server: FakeIronicServer, ironic_clock: StoppableClock
-) -> None:
+def test_sigterm_leaves_waiting_actions_to_the_next_process(serve, db, server, ironic_clock):
     service, nodes = serve(2, DEFAULT={"graceful_shutdown_timeout": 3600})
     first, second = nodes
     ironic_clock.stop()
@@ -69,9 +64,7 @@ def test_sigterm_leaves_waiting_actions_to_the_next_process(
     assert deployments(server) == nodes
 
 
-def test_a_second_sigterm_ends_what_a_request_holds_up(
-    serve: Serve, db: Database, server: FakeIronicServer
-) -> None:
+def test_a_second_sigterm_ends_what_a_request_holds_up(serve, db, server) -> None:
     service, nodes = serve(DEFAULT={"graceful_shutdown_timeout": 3600})
     hanging = server.fake.faults.hang("PATCH", "/nodes/")
     uuid = create(db, nodes[0])
@@ -83,9 +76,7 @@ def test_a_second_sigterm_ends_what_a_request_holds_up(
     assert db.instances.get(uuid).task_state == "spawning"
 
 
-def test_sigterm_ends_a_start_that_waits_for_ironic(
-    compute: Compute, db: Database, server: FakeIronicServer
-) -> None:
+def test_sigterm_ends_a_start_that_waits_for_ironic(compute, db, server) -> None:
     server.fake.faults.status(503, count=None)
     service = compute().start()
     wait_for("the first question", lambda: server.fake.requests.matching("GET", "^/$"))
@@ -97,9 +88,7 @@ def test_sigterm_ends_a_start_that_waits_for_ironic(
 @pytest.mark.parametrize(
     "durations", [Durations(deploy=0.1, rescue=0.1, unrescue=0.1, undeploy=0.1, clean=0.2)]
 )
-def test_a_power_cut_in_a_rescue_or_delete_costs_only_time(
-    serve: Serve, db: Database, server: FakeIronicServer, ironic_clock: StoppableClock
-) -> None:
+def test_a_power_cut_in_a_rescue_or_delete_costs_only_time(serve, db, server, ironic_clock):
     service, nodes = serve(DEFAULT={"debug": True})
     uuid = built(db, nodes[0])
     for task, verb, becomes in (
@@ -130,11 +119,7 @@ def test_a_power_cut_in_a_rescue_or_delete_costs_only_time(
 
 
 def test_diagnostics_and_a_console_while_the_service_is_down(
-    serve: Serve,
-    db: Database,
-    server: FakeIronicServer,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    serve, db, server, capsys, monkeypatch
 ) -> None:
     fields = {
         "properties": {"cpus": 8, "memory_mb": 16384, "local_gb": 100, "cpu_arch": "x86_64"},
@@ -184,9 +169,7 @@ def test_diagnostics_and_a_console_while_the_service_is_down(
 
 
 @pytest.mark.parametrize("durations", [Durations(deploy=3600, undeploy=0.1, clean=0.2)])
-def test_a_delete_during_the_build_ends_the_build(
-    serve: Serve, db: Database, server: FakeIronicServer
-) -> None:
+def test_a_delete_during_the_build_ends_the_build(serve, db, server) -> None:
     _, nodes = serve()
     uuid = create(db, nodes[0])
     wait_for_deployment(server, nodes[0])
@@ -199,9 +182,7 @@ def test_a_delete_during_the_build_ends_the_build(
     assert instance_of(db, uuid).fault is None
 
 
-def test_sighup_changes_the_conductor_group_if_the_file_is_valid(
-    serve: Serve, db: Database, server: FakeIronicServer
-) -> None:
+def test_sighup_changes_the_conductor_group_if_the_file_is_valid(serve, db, server) -> None:
     two = server.fake.add_node(conductor_group="two", **GOLD)
     group = {"conductor_group": "one"}
     service, (one, other) = serve(2, fields=group, ironic=group)
@@ -221,12 +202,7 @@ def test_sighup_changes_the_conductor_group_if_the_file_is_valid(
 
 
 def test_a_second_process_of_the_same_name_ends_the_first(
-    serve: Serve,
-    db: Database,
-    server: FakeIronicServer,
-    ironic_clock: StoppableClock,
-    tmp_path: Path,
-    database_url: str,
+    serve, db, server, ironic_clock, tmp_path, database_url
 ) -> None:
     first, nodes = serve()
     ironic_clock.stop()
@@ -247,9 +223,7 @@ def test_a_second_process_of_the_same_name_ends_the_first(
         second.kill()
 
 
-def test_an_outage_of_ironic_is_logged_once_and_so_is_its_end(
-    serve: Serve, db: Database, server: FakeIronicServer
-) -> None:
+def test_an_outage_of_ironic_is_logged_once_and_so_is_its_end(serve, db, server) -> None:
     service, nodes = serve(2, ironic={"api_max_retries": 1, "api_retry_interval": 0})
     server.fake.faults.status(503, count=None)
     service.wait_for_text("The nodes could not be listed;")
@@ -262,9 +236,7 @@ def test_an_outage_of_ironic_is_logged_once_and_so_is_its_end(
     assert service.text().count("Traceback") == 0
 
 
-def test_metrics_are_offered(
-    serve: Serve, db: Database, server: FakeIronicServer, metrics_port: int
-) -> None:
+def test_metrics_are_offered(serve, db, server, metrics_port) -> None:
     service, nodes = serve(3, ironic={"api_max_retries": 1, "metrics_port": metrics_port})
     built(db, nodes[0])
     gold = 'ironic_virt_pool_nodes{pool="",resource_class="gold",traits="",use="'

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from oslo_config import cfg
 
 from ironic_virt import virt
 from ironic_virt.compute import errors
@@ -68,9 +67,7 @@ def pauses() -> Pauses:
 
 
 @pytest.fixture
-def asking(
-    database_conf: cfg.ConfigOpts, db: Database, nodes: Sequence[str], pauses: Pauses
-) -> Requests:
+def asking(database_conf, db, nodes, pauses) -> Requests:
     return Requests(database_conf, db, clock=pauses.clock, sleep=pauses.sleep)
 
 
@@ -106,9 +103,7 @@ def test_whoever_serves_in_this_process_is_told(database_conf, db, nodes) -> Non
 
 
 @pytest.mark.parametrize(("least", "most"), [(3, 3), (2, 9)])
-def test_several_are_numbered_and_have_a_node_each_if_possible(
-    asking: Requests, db: Database, nodes: Sequence[str], least: int, most: int
-) -> None:
+def test_several_are_numbered_and_have_a_node_each_if_possible(asking, db, nodes, least, most):
     asked = asking.create(wanted(display_name="web"), least=least, most=most)
     assert [one.instance.display_name for one in asked] == ["web-1", "web-2", "web-3"]
     assert {one.instance.node for one in asked} == claimed(db) == set(nodes)
@@ -238,13 +233,7 @@ def test_clients_at_once_never_get_a_node_twice(database_conf, db, nodes) -> Non
         ({"user_data": "x" * 65537}, (1, 1), "the user data has 65537 characters"),
     ],
 )
-def test_what_can_not_be_is_refused_and_nothing_written(
-    asking: Requests,
-    db: Database,
-    values: dict[str, object],
-    count: tuple[int, int],
-    complaint: str,
-) -> None:
+def test_what_can_not_be_is_refused_and_nothing_written(asking, db, values, count, complaint):
     with pytest.raises(errors.InvalidRequest, match=complaint):
         asking.create(wanted(**values), least=count[0], most=count[1])
     assert db.instances.list() == []

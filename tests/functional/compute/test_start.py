@@ -69,9 +69,7 @@ def test_help_and_version_are_given() -> None:
     assert version.stdout.startswith("ironic-virt-compute ")
 
 
-def test_the_environments_file_is_read_unless_another_is_named(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_environments_file_is_read_unless_another_is_named(monkeypatch, tmp_path) -> None:
     named, other = tmp_path / "named.conf", tmp_path / "other.conf"
     for file in (named, other):
         file.write_text(f"[ironic]\nnode_selection = {file.stem}\n")
@@ -120,15 +118,11 @@ def test_a_wrong_command_line_is_refused() -> None:
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
 )
-def test_what_keeps_it_from_starting_is_said_in_one_line(
-    db: Database, service: ComputeProcess, sections: dict[str, Any], code: int, said: str
-) -> None:
+def test_what_keeps_it_from_starting_is_said_in_one_line(db, service, sections, code, said):
     assert said in refused(service, code, **sections)
 
 
-def test_what_has_no_effect_is_said_in_the_log(
-    db: Database, service: ComputeProcess, tmp_path: Path
-) -> None:
+def test_what_has_no_effect_is_said_in_the_log(db, service, tmp_path) -> None:
     log = tmp_path / "log"
     # It ends by itself.
     wrong = {"deploy_timeot": "7", "conductor_group": "g", "peer_list": "other"}
@@ -149,9 +143,7 @@ def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
     assert result.returncode == 2
 
 
-def test_tables_of_another_version_are_refused_with_what_to_do(
-    db: Database, service: ComputeProcess, tmp_path: Path
-) -> None:
+def test_tables_of_another_version_are_refused_with_what_to_do(db, service, tmp_path) -> None:
     with db.engine.begin() as connection:
         connection.execute(sa.text("UPDATE schema_version SET version = 9"))
     assert "upgrade this package" in refused(service, 1)
@@ -162,9 +154,7 @@ def test_tables_of_another_version_are_refused_with_what_to_do(
 
 
 @pytest.mark.parametrize("comes", [True, False])
-def test_a_database_that_is_down_is_waited_for(
-    server: FakeIronicServer, tmp_path: Path, comes: bool
-) -> None:
+def test_a_database_that_is_down_is_waited_for(server, tmp_path, comes) -> None:
     place = tmp_path / "later"
     service = ComputeProcess(
         *(tmp_path, "compute1", f"sqlite:///{place}/records.sqlite", server.url),

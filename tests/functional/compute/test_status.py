@@ -18,15 +18,7 @@ def ironic(fake_ironic_server: FakeIronicServer) -> str:
 
 
 @pytest.mark.parametrize(("options", "code", "check", "words"), upgrade_checks.CASES)
-def test_what_the_host_is_told(
-    ironic: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    options: dict[str, str],
-    code: int,
-    check: str,
-    words: str,
-) -> None:
+def test_what_the_host_is_told(ironic, tmp_path, capsys, options, code, check, words) -> None:
     path = tmp_path / "compute.conf"
     path.write_text(f"[DEFAULT]\nstate_path = {tmp_path}\n")
     found, results = upgrade_checks.checked(
@@ -38,9 +30,7 @@ def test_what_the_host_is_told(
     assert sorted(tmp_path.iterdir()) == [path], "nothing is left behind"
 
 
-def test_records_of_another_version_are_not_ready(
-    ironic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_records_of_another_version_are_not_ready(ironic, tmp_path, capsys) -> None:
     path = tmp_path / "compute.conf"
     path.write_text(f"[DEFAULT]\nstate_path = {tmp_path}\n")
     with sqlite3.connect(tmp_path / "ironic-virt.sqlite") as file:
@@ -51,9 +41,7 @@ def test_records_of_another_version_are_not_ready(
     assert "has tables of version 9" in results["Database"]
 
 
-def test_the_file_that_the_environment_names_is_read(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_file_that_the_environment_names_is_read(monkeypatch, tmp_path, capsys) -> None:
     file = tmp_path / "none.conf"
     monkeypatch.setenv("IRONIC_VIRT_CONFIG_FILE", str(file))
     assert status.main(["upgrade", "check"]) == 255

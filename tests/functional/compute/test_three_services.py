@@ -88,12 +88,7 @@ def create(db: Database, conf: cfg.ConfigOpts) -> str:
 
 @pytest.mark.long
 def test_a_power_cut_loses_nothing_and_nothing_is_used_twice(
-    db: Database,
-    database_conf: cfg.ConfigOpts,
-    server: FakeIronicServer,
-    ironic_clock: StoppableClock,
-    services: list[ComputeProcess],
-    field: str,
+    db, database_conf, server, ironic_clock, services, field
 ) -> None:
     nodes = INSTANCES + SPARE
     wait_for(

@@ -10,9 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ironic_virt.compute.db import Database
-from ironic_virt.testing.fake_ironic import FakeIronicServer
-from tests.functional.compute.processes import Compute, ComputeProcess, wait_for
+from tests.functional.compute.processes import ComputeProcess, wait_for
 
 UNIT = pathlib.Path(__file__).parents[3] / "etc" / "systemd" / "ironic-virt-compute.service"
 
@@ -45,9 +43,7 @@ class Systemd:
         return None
 
 
-def test_a_service_whose_name_is_taken_over_stays_down(
-    unit: configparser.SectionProxy, compute: Compute, db: Database
-) -> None:
+def test_a_service_whose_name_is_taken_over_stays_down(unit, compute, db) -> None:
     former, latter = (Systemd(unit, compute()) for _ in range(2))
     former.supervise()
     latter.supervise()
@@ -58,9 +54,7 @@ def test_a_service_whose_name_is_taken_over_stays_down(
     assert (former.starts, latter.starts) == (1, 1)
 
 
-def test_one_that_dies_is_started_again_and_a_wrong_file_is_not(
-    unit: configparser.SectionProxy, compute: Compute, server: FakeIronicServer
-) -> None:
+def test_one_that_dies_is_started_again_and_a_wrong_file_is_not(unit, compute, server) -> None:
     one = Systemd(unit, compute())
     one.supervise()
     one.service.kill()
@@ -84,9 +78,7 @@ def told(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[so
         yield channel
 
 
-def test_systemd_is_told_how_it_is(
-    unit: configparser.SectionProxy, compute: Compute, told: socket.socket
-) -> None:
+def test_systemd_is_told_how_it_is(unit, compute, told) -> None:
     assert unit["Type"] == "notify"
     assert int(unit["WatchdogSec"]) > 300, "longer than a statement may take"
     service = compute().started()

@@ -33,11 +33,7 @@ def engines_by_url() -> dict[sa.URL, sa.Engine]:
 
 
 @pytest.fixture
-def records(
-    tmp_path_factory: pytest.TempPathFactory,
-    engines_by_url: dict[sa.URL, sa.Engine],
-    monkeypatch: pytest.MonkeyPatch,
-) -> Path:
+def records(tmp_path_factory, engines_by_url, monkeypatch) -> Path:
     """A directory with a database without any records, and with nothing else."""
     make_engine = engine.make_engine
 

@@ -34,9 +34,7 @@ def adopted(stage: ServiceStage, node: str) -> Instance:
     return adopt(stage.db, stage.ironic.driver._site.client, node, FLAVOR)
 
 
-def test_one_is_as_before_and_can_be_deleted(
-    stage: ServiceStage, nodes: list[str], uuid: str
-) -> None:
+def test_one_is_as_before_and_can_be_deleted(stage, nodes, uuid) -> None:
     before = stage.fake.node(nodes[0])
     found = adopted(stage, nodes[0])
     assert stage.fake.node(nodes[0]) == before
@@ -51,9 +49,7 @@ def test_one_is_as_before_and_can_be_deleted(
     stage.nobody_has(nodes)
 
 
-def test_what_can_not_be_adopted_is_left_alone(
-    stage: ServiceStage, nodes: list[str], uuid: str
-) -> None:
+def test_what_can_not_be_adopted_is_left_alone(stage, nodes, uuid) -> None:
     with pytest.raises(errors.InvalidRequest, match="no server is deployed there"):
         adopted(stage, nodes[1])
     unknown = stage.fake.add_node(provision_state="active", instance_uuid=VIF.id)

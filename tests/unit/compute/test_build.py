@@ -2,7 +2,6 @@
 
 """Stories of builds: what becomes of an instance that somebody wants."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from ironic_virt import exceptions, virt
 from ironic_virt.compute.db import records
 from ironic_virt.compute.networks import Network
 from ironic_virt.compute.states import TaskState
-from ironic_virt.testing.fake_ironic import Entry, FakeIronic, Faults
+from ironic_virt.testing.fake_ironic import Entry, FakeIronic
 from tests.config_drives import sent_drive
 from tests.unit.compute.conftest import SetStage
 from tests.unit.compute.service_stage import GOLD, ServiceStage
@@ -254,9 +253,7 @@ def test_another_processs_work_goes_on_after_a_general_error(stage, nodes, state
     ],
     ids=["for long", "for one request"],
 )
-def test_an_outage_of_ironic_is_waited_for_and_costs_no_attempt(
-    set_stage: SetStage, node: str, strike: Callable[[Faults], object], rounds: int
-) -> None:
+def test_an_outage_of_ironic_is_waited_for_and_costs_no_attempt(set_stage, node, strike, rounds):
     stage = set_stage(ironic={"api_max_retries": 1}).begin()
     uuid = stage.create()
     strike(stage.fake.faults)

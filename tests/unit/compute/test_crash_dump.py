@@ -40,9 +40,7 @@ def test_one_is_sent_for_each_request(stage: ServiceStage, uuid: str) -> None:
         assert sent(stage) == [204] * number
 
 
-def test_one_is_sent_again_where_nobody_knows_of_the_first(
-    stage: ServiceStage, uuid: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_is_sent_again_where_nobody_knows_of_the_first(stage, uuid, monkeypatch) -> None:
     ask(stage, uuid)
     with monkeypatch.context() as broken:
 
@@ -57,9 +55,7 @@ def test_one_is_sent_again_where_nobody_knows_of_the_first(
 
 
 @pytest.mark.parametrize("strike", ["lose_reply", "reset"])
-def test_a_lost_reply_is_told_of_and_never_made_up_for(
-    stage: ServiceStage, uuid: str, strike: str
-) -> None:
+def test_a_lost_reply_is_told_of_and_never_made_up_for(stage, uuid, strike) -> None:
     getattr(stage.fake.faults, strike)("PUT", "inject_nmi")
     ask(stage, uuid)
     stage.look(3)
@@ -76,14 +72,7 @@ def test_a_lost_reply_is_told_of_and_never_made_up_for(
     ],
     ids=["off", "unsupported"],
 )
-def test_a_node_that_can_take_none_is_named(
-    stage: ServiceStage,
-    node: str,
-    uuid: str,
-    fields: dict[str, Any],
-    words: list[str],
-    answers: list[int],
-) -> None:
+def test_a_node_that_can_take_none_is_named(stage, node, uuid, fields, words, answers) -> None:
     stage.fake.set_node(node, **fields)
     ask(stage, uuid)
     stage.look()

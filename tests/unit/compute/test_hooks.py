@@ -2,14 +2,11 @@
 
 """What the reference service makes of a hook's word."""
 
-from pathlib import Path
-
 import pytest
 
 from ironic_virt.driver import hooks
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests import entry_points
-from tests.unit.compute.conftest import SetStage
 from tests.unit.compute.service_stage import GOLD, ServiceStage
 
 
@@ -33,17 +30,13 @@ def nodes(fake: FakeIronic) -> list[str]:
 
 
 @pytest.fixture
-def stage(
-    set_stage: SetStage, nodes: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> ServiceStage:
+def stage(set_stage, nodes, tmp_path, monkeypatch) -> ServiceStage:
     points = {"choosy": f"{__name__}:Choosy"}
     entry_points.install(tmp_path / "hooks", monkeypatch, hooks.NAMESPACE, points)
     return set_stage(ironic={"hooks": "choosy"}).begin()
 
 
-def test_another_node_is_tried_only_if_the_hook_says_so(
-    stage: ServiceStage, nodes: list[str]
-) -> None:
+def test_another_node_is_tried_only_if_the_hook_says_so(stage, nodes) -> None:
     uuid = stage.create(properties={"rack": "r2"})
     stage.look(3)
     assert stage.state(uuid) == ("active", None)
@@ -51,9 +44,7 @@ def test_another_node_is_tried_only_if_the_hook_says_so(
     stage.nobody_has(nodes[:1])
 
 
-def test_an_instance_that_is_refused_is_in_error_and_says_why(
-    stage: ServiceStage, nodes: list[str]
-) -> None:
+def test_an_instance_that_is_refused_is_in_error_and_says_why(stage, nodes) -> None:
     uuid = stage.create(properties={"rack": "none"})
     stage.look(3)
     assert stage.state(uuid) == ("error", None)

@@ -77,8 +77,6 @@ def test_all_that_is_said_of_an_image_is_kept() -> None:
         ("glance://", {}, "is neither an http"),
     ],
 )
-def test_what_ironic_would_refuse_is_refused(
-    href: str, more: dict[str, object], complaint: str
-) -> None:
+def test_what_ironic_would_refuse_is_refused(href, more, complaint) -> None:
     with pytest.raises(InvalidRequest, match=complaint):
         images.image(href, **more)  # type: ignore[arg-type]

@@ -41,9 +41,7 @@ def attached(stage: ServiceStage, node: str) -> list[str]:
     return sorted(stage.ironic.trace(node)["vifs"])
 
 
-def test_one_comes_stays_over_a_rebuild_and_goes(
-    stage: ServiceStage, node: str, uuid: str
-) -> None:
+def test_one_comes_stays_over_a_rebuild_and_goes(stage, node, uuid) -> None:
     stage.requests.ask("attach_interface", uuid, vif=SECOND)
     wanted = stage.instance(uuid)
     assert (wanted.task_state, wanted.arguments) == ("attaching-interface", {"vif": SECOND})
@@ -68,9 +66,7 @@ def test_nothing_is_attached_twice_or_detached_twice(stage: ServiceStage, uuid: 
     assert stage.state(uuid) == ("active", None)
 
 
-def test_a_node_without_a_free_port_leaves_it_as_it_was(
-    stage: ServiceStage, node: str, uuid: str
-) -> None:
+def test_a_node_without_a_free_port_leaves_it_as_it_was(stage, node, uuid) -> None:
     attach(stage, uuid)
     attach(stage, uuid, THIRD)
     assert (stage.state(uuid), ports(stage, uuid)) == (("active", None), [FIRST, SECOND])
@@ -97,9 +93,7 @@ def test_one_that_is_stopped_or_rescued_gets_one_too(stage: ServiceStage, uuid: 
         detach(stage, uuid)
 
 
-def test_a_delete_supersedes_it_and_takes_all_off(
-    stage: ServiceStage, node: str, uuid: str
-) -> None:
+def test_a_delete_supersedes_it_and_takes_all_off(stage, node, uuid) -> None:
     attach(stage, uuid)
     stage.requests.ask("attach_interface", uuid, vif=THIRD)
     stage.requests.ask("delete", uuid)

@@ -316,9 +316,7 @@ def test_instances_stay_manageable_when_pools_come_or_go(set_stage, fake, nodes)
 
 
 @pytest.mark.parametrize("first", ["scheduler", "ironic"])
-def test_what_was_being_built_when_the_option_changed_ends_well(
-    set_stage: SetStage, fake: FakeIronic, nodes: list[str], first: str
-) -> None:
+def test_what_was_being_built_when_the_option_changed_ends_well(set_stage, fake, nodes, first):
     second = {"scheduler": "ironic", "ironic": "scheduler"}[first]
     before = set_stage(ironic={**IRONIC, "node_selection": first}).begin()
     uuid = before.create(pool=POOL) if first == "ironic" else before.create(nodes[0])

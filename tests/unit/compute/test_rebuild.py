@@ -42,9 +42,7 @@ def test_the_same_image_again_is_a_rebuild_each_time(stage: ServiceStage, uuid: 
     assert stage.instance(uuid).image == IMAGE
 
 
-def test_what_ironic_refuses_leaves_it_as_it_was(
-    stage: ServiceStage, node: str, uuid: str
-) -> None:
+def test_what_ironic_refuses_leaves_it_as_it_was(stage, node, uuid) -> None:
     stage.fake.set_node(node, maintenance=True, maintenance_reason="fan")
     rebuild(stage, uuid)
     left = stage.instance(uuid)
@@ -53,9 +51,7 @@ def test_what_ironic_refuses_leaves_it_as_it_was(
     assert "the disk is as it was: the node is in maintenance (fan)" in stage.fault(uuid)
 
 
-def test_a_failed_rebuild_is_in_error_and_can_be_repeated(
-    stage: ServiceStage, node: str, uuid: str
-) -> None:
+def test_a_failed_rebuild_is_in_error_and_can_be_repeated(stage, node, uuid) -> None:
     stage.fake.fail_next("deploy", "Deploy step deploy.write_image failed: disk broken", node)
     rebuild(stage, uuid)
     left = stage.instance(uuid)
@@ -66,9 +62,7 @@ def test_a_failed_rebuild_is_in_error_and_can_be_repeated(
     assert stage.state(uuid) == ("active", None)
 
 
-def test_a_dead_processs_rebuild_goes_on_once_its_node_is_found(
-    stage: ServiceStage, uuid: str
-) -> None:
+def test_a_dead_processs_rebuild_goes_on_once_its_node_is_found(stage, uuid) -> None:
     faults = stage.fake.faults
     faults.lose_reply("PUT", "/states/provision$", count=None)
     faults.reset("GET", "/nodes/", count=None)

@@ -10,7 +10,6 @@ import pytest
 from ironic_virt.compute.db import records
 from ironic_virt.compute.errors import ComputeNodeNotFound, InvalidRequest
 from ironic_virt.exceptions import NoValidHost
-from tests.unit.compute.conftest import SetStage
 from tests.unit.compute.service_stage import FLAVOR, ServiceStage, new_uuid
 from tests.unit.driver.stage import IMAGE
 
@@ -44,9 +43,7 @@ def test_no_other_node_is_tried(stage: ServiceStage, nodes: list[str]) -> None:
     stage.nobody_has(nodes)
 
 
-def test_a_node_that_is_taken_or_does_not_fit_is_not_replaced(
-    stage: ServiceStage, nodes: list[str]
-) -> None:
+def test_a_node_that_is_taken_or_does_not_fit_is_not_replaced(stage, nodes) -> None:
     create(stage, nodes[1])
     with pytest.raises(NoValidHost):
         create(stage, nodes[1])
@@ -56,9 +53,7 @@ def test_a_node_that_is_taken_or_does_not_fit_is_not_replaced(
     assert stage.db.compute_nodes.get(nodes[2]).instance_uuid is None
 
 
-def test_a_service_that_is_disabled_or_down_gets_none(
-    stage: ServiceStage, nodes: list[str]
-) -> None:
+def test_a_service_that_is_disabled_or_down_gets_none(stage, nodes) -> None:
     stage.db.services.update("compute1", disabled=True)
     with pytest.raises(NoValidHost):
         create(stage, nodes[1])
@@ -77,9 +72,7 @@ def test_what_can_not_be_asked_for(stage: ServiceStage, nodes: list[str]) -> Non
     assert stage.db.instances.list() == []
 
 
-def test_where_ironic_picks_the_nodes_there_is_none_to_ask_for(
-    set_stage: SetStage, nodes: list[str]
-) -> None:
+def test_where_ironic_picks_the_nodes_there_is_none_to_ask_for(set_stage, nodes) -> None:
     stage = set_stage(ironic={"node_selection": "ironic"}).begin()
     with pytest.raises(ComputeNodeNotFound, match="where Ironic picks the nodes, there are pools"):
         create(stage, nodes[0])

@@ -66,9 +66,7 @@ def test_there_and_back_and_gone(stage: ServiceStage, node: str, uuid: str) -> N
     assert stage.fake.node(node)["instance_uuid"] is None
 
 
-def test_the_password_gets_to_ironic_and_nowhere_else(
-    stage: ServiceStage, uuid: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_password_gets_to_ironic_and_nowhere_else(stage, uuid, caplog) -> None:
     caplog.set_level("DEBUG")
     stage.requests.ask("rescue", uuid, password=PASSWORD)
     assert kept(stage) == [PASSWORD]
@@ -94,9 +92,7 @@ def test_afterwards_one_that_was_stopped_is_what_its_power_says(
     assert stage.state(uuid) == (left, None)
 
 
-def test_a_delete_ends_the_wait_for_the_rescue_system(
-    stage: ServiceStage, node: str, uuid: str
-) -> None:
+def test_a_delete_ends_the_wait_for_the_rescue_system(stage, node, uuid) -> None:
     stage.requests.ask("rescue", uuid, password=PASSWORD)
     wait = stage.ironic.driver._rescue._wait  # type: ignore[attr-defined]
 
@@ -111,9 +107,7 @@ def test_a_delete_ends_the_wait_for_the_rescue_system(
     assert stage.instance(uuid).fault is None
 
 
-def test_what_ironic_refuses_leaves_it_as_it_was(
-    stage: ServiceStage, node: str, uuid: str
-) -> None:
+def test_what_ironic_refuses_leaves_it_as_it_was(stage, node, uuid) -> None:
     stage.fake.set_node(node, maintenance=True, maintenance_reason="fan")
     rescue(stage, uuid)
     assert stage.state(uuid) == ("active", None)
@@ -126,9 +120,7 @@ def test_what_ironic_refuses_leaves_it_as_it_was(
     assert stage.state(uuid) == ("rescued", None)
 
 
-def test_a_dead_processs_rescue_is_not_shown_as_its_own_system(
-    stage: ServiceStage, node: str, uuid: str
-) -> None:
+def test_a_dead_processs_rescue_is_not_shown_as_its_own_system(stage, node, uuid) -> None:
     stage.requests.ask("rescue", uuid, password=PASSWORD)
     stage.fake.set_node(node, provision_state="rescue", maintenance=True)
     stage.look()
@@ -138,9 +130,7 @@ def test_a_dead_processs_rescue_is_not_shown_as_its_own_system(
     assert stage.state(uuid) == ("active", None)
 
 
-def test_a_failed_rescue_leaves_a_stopped_instance_stopped(
-    stage: ServiceStage, node: str, uuid: str
-) -> None:
+def test_a_failed_rescue_leaves_a_stopped_instance_stopped(stage, node, uuid) -> None:
     stage.ask("stop", uuid)
     stage.fake.set_node(node, rescue_interface="no-rescue")
     rescue(stage, uuid)
@@ -149,9 +139,7 @@ def test_a_failed_rescue_leaves_a_stopped_instance_stopped(
 
 
 @EITHER_POWER
-def test_a_failed_rescue_brought_back_is_what_its_power_says(
-    stage: ServiceStage, node: str, uuid: str, power_state: str, left: str
-) -> None:
+def test_a_failed_rescue_brought_back_is_what_its_power_says(stage, node, uuid, power_state, left):
     stage.ask("stop", uuid)
     stage.fake.fail_next("rescue", "the ramdisk is broken", node)
     stage.fake.set_node(node, power_state=power_state)
@@ -160,9 +148,7 @@ def test_a_failed_rescue_brought_back_is_what_its_power_says(
     assert "the server runs its own system; the rescue failed: the ramdisk" in stage.fault(uuid)
 
 
-def test_an_instance_in_an_unknown_system_can_be_unrescued(
-    stage: ServiceStage, node: str, uuid: str
-) -> None:
+def test_an_instance_in_an_unknown_system_can_be_unrescued(stage, node, uuid) -> None:
     stage.fake.fail_next("rescue", "the ramdisk is broken", node)
     stage.fake.fail_next("unrescue", "the BMC is on fire", node)
     rescue(stage, uuid)
@@ -197,9 +183,7 @@ def test_an_unrescue_that_takes_too_long_is_in_error(stage: ServiceStage, uuid: 
     ("password", "says"),
     [("", "is empty"), ("  ", "is empty"), ("a\nb", "printed"), ("s" * 129, "more than 128")],
 )
-def test_a_password_that_nobody_can_type_is_refused(
-    stage: ServiceStage, uuid: str, password: str, says: str
-) -> None:
+def test_a_password_that_nobody_can_type_is_refused(stage, uuid, password, says) -> None:
     with pytest.raises(InvalidRequest, match=says):
         stage.requests.ask("rescue", uuid, password=password)
     assert stage.state(uuid) == ("active", None)

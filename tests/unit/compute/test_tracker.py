@@ -193,10 +193,7 @@ def test_a_node_of_another_host_is_left_alone_with_one_warning(set_stage, nodes,
 
 
 def test_a_record_that_another_host_just_wrote_is_not_taken_over(
-    set_stage: SetStage,
-    nodes: list[str],
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
+    set_stage, nodes, caplog, monkeypatch
 ) -> None:
     set_stage("compute1").begin()
     other = set_stage("compute2")
@@ -247,9 +244,7 @@ def test_nodes_stay_offered_for_a_while_when_ironic_is_away(stage, nodes) -> Non
     assert "Ironic could not be asked" not in " ".join(stage.service.troubles())
 
 
-def test_nodes_listed_too_long_ago_are_not_offered_but_recorded(
-    set_stage: SetStage, nodes: list[str], fake: FakeIronic, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_nodes_listed_too_long_ago_are_not_offered_but_recorded(set_stage, nodes, fake, caplog):
     caplog.set_level(logging.INFO)
     stage = set_stage(ironic={"inventory_max_age": 900}).begin()
     uuid = stage.create()

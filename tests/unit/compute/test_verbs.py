@@ -39,9 +39,7 @@ def test_a_delete_is_always_taken(vm_state: VmState, task_state: TaskState | Non
         (TaskState.UNRESCUING, {VmState.RESCUED, VmState.ERROR}),
     ],
 )
-def test_anything_else_needs_a_fitting_state_and_peace(
-    wanted: TaskState, allowed: set[VmState]
-) -> None:
+def test_anything_else_needs_a_fitting_state_and_peace(wanted, allowed) -> None:
     assert {state for state in VmState if refusal(wanted, state, None) is None} == allowed
     for state in allowed:
         assert "it is busy (rebooting)" in (refusal(wanted, state, TaskState.REBOOTING) or "")

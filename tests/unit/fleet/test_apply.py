@@ -157,11 +157,7 @@ def given(counts: tuple[int, int], path: Path) -> tuple[Deployment, World, Plan]
 )
 @hypothesis.settings(deadline=None, max_examples=25)
 def test_a_run_that_is_killed_anywhere_goes_on_and_can_be_undone(
-    tmp_path_factory: pytest.TempPathFactory,
-    counts: tuple[int, int],
-    deaths: list[int],
-    deaths_of_undo: list[int],
-    half_way: bool,
+    tmp_path_factory, counts, deaths, deaths_of_undo, half_way
 ) -> None:
     path = tmp_path_factory.mktemp("plans") / "plan.yaml"
     deployment, world, made = given(counts, path)

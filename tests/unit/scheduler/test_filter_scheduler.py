@@ -85,9 +85,7 @@ def test_the_best_that_passes_is_picked_and_consumed() -> None:
     ),
     subset=st.integers(1, 3),
 )
-def test_a_node_that_passes_all_filters_is_picked_and_each_told(
-    fleet: list[Record], enabled: list[str], spec: RequestSpec, subset: int
-) -> None:
+def test_a_node_that_passes_all_filters_is_picked_and_each_told(fleet, enabled, spec, subset):
     picker = scheduler(*enabled, host_subset_size=subset)
     hosts = [state for state in picker.host_manager.host_states(fleet) if state.is_free]
     free = len(hosts)

@@ -223,9 +223,7 @@ def test_a_lease_that_was_given_back_is_the_next_one_s_at_once() -> None:
     assert first.exits == [], "it ends in order"
 
 
-def test_a_handover_sends_nothing_more_and_ends_open_requests(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_handover_sends_nothing_more_and_ends_open_requests(monkeypatch) -> None:
     backend = Backend(ETCD)
     first, second = active(backend), Process(backend)
     monkeypatch.setattr(lease, "RELEASE_SECONDS", 0.0)
@@ -269,9 +267,7 @@ def test_waiting_ends_when_the_active_one_has_gone(caplog: pytest.LogCaptureFixt
     end(second)
 
 
-def test_a_process_that_waits_says_who_holds_the_lease(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_process_that_waits_says_who_holds_the_lease(caplog, monkeypatch) -> None:
     caplog.set_level("INFO", "ironic_virt.standby.lease")
     backend = Backend(ETCD)
     active(backend)
@@ -315,9 +311,7 @@ WAITS = Note(False, "machine-2", 4711, "2026-11-26 10:00:00", "1.2.3", lacks="")
         (dataclasses.replace(WAITS, active=True), 700.0, False),
     ],
 )
-def test_a_holder_cut_off_from_its_work_hands_over(
-    note: Note, active_for: float, hands_over: bool, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_holder_cut_off_from_its_work_hands_over(note, active_for, hands_over, caplog) -> None:
     backend = Backend(ETCD)
     process = active(backend)
     backend.notes[backend] = note
@@ -339,9 +333,7 @@ def test_a_holder_cut_off_from_its_work_hands_over(
     end(process)
 
 
-def test_a_handover_takes_no_user_request_during_one_to_ironic(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_handover_takes_no_user_request_during_one_to_ironic(monkeypatch) -> None:
     monkeypatch.setattr(lease, "RELEASE_SECONDS", 0.01)
     backend = Backend(ETCD)
     process = active(backend)

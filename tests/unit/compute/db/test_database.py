@@ -51,9 +51,7 @@ def test_a_conflict_is_tried_again(db: Database, pauses: list[float]) -> None:
     assert len(pauses) == 2
 
 
-def test_a_connection_that_is_lost_is_told_to_who_comes_again(
-    db: Database, pauses: list[float]
-) -> None:
+def test_a_connection_that_is_lost_is_told_to_who_comes_again(db, pauses) -> None:
     with pytest.raises(errors.DatabaseUnreachable, match="gone"):
         db.read(Failing(LOST))
     assert pauses == []
@@ -76,9 +74,7 @@ def test_a_failed_transaction_has_no_effect(db: Database) -> None:
     assert db.read(lambda c: c.scalar(sa.text("SELECT count(*) FROM t"))) == 0
 
 
-def test_a_patient_user_waits_for_the_database_to_come_up(
-    load: Load, tmp_path: pathlib.Path
-) -> None:
+def test_a_patient_user_waits_for_the_database_to_come_up(load, tmp_path) -> None:
     directory = tmp_path / "later"
     conf = load(f"sqlite:///{directory}/x.sqlite", "max_retries = 2\nretry_interval = 7")
     pauses: list[float] = []
@@ -100,9 +96,7 @@ def test_a_patient_user_waits_for_the_database_to_come_up(
     assert pauses == [7, 7]
 
 
-def test_no_log_line_and_no_error_holds_user_data(
-    load: Load, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_no_log_line_and_no_error_holds_user_data(load, tmp_path, caplog) -> None:
     caplog.set_level(logging.DEBUG)
     caplog.set_level(logging.DEBUG, "sqlalchemy.engine")
     db = Database(load(f"sqlite:///{tmp_path}/x.sqlite"), patient=False)

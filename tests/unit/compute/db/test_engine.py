@@ -53,9 +53,7 @@ def test_a_password_is_never_shown(load: Load) -> None:
         ("postgresql://u@h/x?keepalives_idle=7", "keepalives_idle", "7"),
     ],
 )
-def test_our_parameters_bound_the_wait_for_a_silent_server(
-    load: Load, connection: str, name: str, value: str
-) -> None:
+def test_our_parameters_bound_the_wait_for_a_silent_server(load, connection, name, value) -> None:
     url = engines.connection_url(load(connection))
     assert url.query[name] == value
     assert url.get_backend_name() in {"mysql", "postgresql"}
@@ -65,9 +63,7 @@ def test_a_driver_that_has_other_parameters_gets_none_of_ours(load: Load) -> Non
     assert set(engines.connection_url(load("mysql+mysqldb://u@h/x")).query) == {"charset"}
 
 
-def test_the_embedded_database_is_made_and_is_its_owner_s_alone(
-    load: Load, tmp_path: pathlib.Path
-) -> None:
+def test_the_embedded_database_is_made_and_is_its_owner_s_alone(load, tmp_path) -> None:
     before = os.umask(0o022)
     try:
         db = Database(load()).open()
@@ -89,9 +85,7 @@ def test_a_state_path_that_can_t_be_made_is_named(load: Load, tmp_path: pathlib.
 
 
 @pytest.mark.parametrize(("value", "synchronous"), [("true", 2), ("false", 0)])
-def test_a_file_is_written_through_unless_told_otherwise(
-    load: Load, value: str, synchronous: int
-) -> None:
+def test_a_file_is_written_through_unless_told_otherwise(load, value, synchronous) -> None:
     engine = engines.make_engine(load(None, f"sqlite_synchronous = {value}"))
     engines.make_directory(engine)
     with engine.connect() as connection:

@@ -98,9 +98,7 @@ def test_being_woken_during_a_round_brings_another_one(start: Start) -> None:
     rounds.wait_for(2)
 
 
-def test_a_round_that_fails_is_logged_and_the_next_one_comes(
-    start: Start, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_round_that_fails_is_logged_and_the_next_one_comes(start, caplog) -> None:
     rounds = Rounds()
 
     def action() -> None:
@@ -124,9 +122,7 @@ def test_a_fatal_error_ends_the_loop_and_is_told(start: Start) -> None:
     assert [type(error) for error in told] == [ServiceSuperseded]
 
 
-def test_an_interval_that_cannot_be_read_leaves_the_former_one(
-    start: Start, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_interval_that_cannot_be_read_leaves_the_former_one(start, caplog) -> None:
     rounds = Rounds()
 
     def interval() -> float:

@@ -101,9 +101,7 @@ def test_every_verb_is_here() -> None:
     assert CASES.keys() == verbs.BY_NAME.keys() - {"create"}
 
 
-def test_while_ironic_is_out_of_reach_it_is_put_off(
-    stage: ServiceStage, uuid: str, case: Case, ask: Callable[[], str]
-) -> None:
+def test_while_ironic_is_out_of_reach_it_is_put_off(stage, uuid, case, ask) -> None:
     stage.fake.faults.status(503, count=None)
     task = ask()
     stage.look(2)
@@ -118,13 +116,7 @@ def test_while_ironic_is_out_of_reach_it_is_put_off(
     assert stage.instance(uuid).fault is None
 
 
-def test_a_driver_that_breaks_off_is_told_with_its_kind(
-    stage: ServiceStage,
-    uuid: str,
-    case: Case,
-    ask: Callable[[], str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_driver_that_breaks_off_is_told_with_its_kind(stage, uuid, case, ask, monkeypatch):
     monkeypatch.setattr(stage.service.driver, case.method, raising(ZeroDivisionError("by zero")))
     ask()
     stage.look(2)
@@ -133,13 +125,7 @@ def test_a_driver_that_breaks_off_is_told_with_its_kind(
     assert stage.instance(uuid).arguments == {}
 
 
-def test_what_the_service_leaves_goes_on_later(
-    stage: ServiceStage,
-    uuid: str,
-    case: Case,
-    ask: Callable[[], str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_the_service_leaves_goes_on_later(stage, uuid, case, ask, monkeypatch) -> None:
     with monkeypatch.context() as patch:
         left = exceptions.WaitCancelled("n", uuid, "the service stops")
         patch.setattr(stage.service.driver, case.method, raising(left))
@@ -151,14 +137,7 @@ def test_what_the_service_leaves_goes_on_later(
     assert stage.state(uuid) == (case.settled, None)
 
 
-def test_a_delete_supersedes_it(
-    stage: ServiceStage,
-    verb: str,
-    uuid: str,
-    case: Case,
-    ask: Callable[[], str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_delete_supersedes_it(stage, verb, uuid, case, ask, monkeypatch) -> None:
     # A delete that is asked for twice is one.
     if verb != "delete":
         monkeypatch.setattr(stage.service.driver, case.method, raising(AssertionError(verb)))
@@ -170,9 +149,7 @@ def test_a_delete_supersedes_it(
     assert stage.instance(uuid).fault is None
 
 
-def test_one_that_is_on_no_node_can_only_be_deleted(
-    stage: ServiceStage, verb: str, case: Case
-) -> None:
+def test_one_that_is_on_no_node_can_only_be_deleted(stage, verb, case) -> None:
     uuid = stage.create()
     stage.fake.fail_next("deploy", "The supplied image checksum is wrong", count=9)
     stage.look()
@@ -192,9 +169,7 @@ def test_one_that_is_on_no_node_can_only_be_deleted(
         ({}, 0, ["power off"]),
     ],
 )
-def test_a_stop_asks_the_system_first(
-    stage: ServiceStage, arguments: dict[str, Any], timeout: int, targets: list[str]
-) -> None:
+def test_a_stop_asks_the_system_first(stage, arguments, timeout, targets) -> None:
     """Hardware really pulls the plug: no file system is unmounted."""
     stage.conf.set_override("shutdown_timeout", timeout, "compute")
     uuid = stage.create()

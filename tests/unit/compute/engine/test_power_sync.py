@@ -4,8 +4,6 @@
 
 from typing import Any
 
-import pytest
-
 from ironic_virt import virt
 from ironic_virt.compute.engine.power_sync import PowerSync
 from ironic_virt.compute.states import TaskState
@@ -22,9 +20,7 @@ def synced(stage: ServiceStage, **changed: Any) -> None:
         stage.service.sync_power()
 
 
-def test_the_power_of_a_node_is_written_down_once(
-    stage: ServiceStage, uuid: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_power_of_a_node_is_written_down_once(stage, uuid, caplog) -> None:
     before = stage.instance(uuid)
     stage.fake.advance(600)
     synced(stage)
@@ -38,9 +34,7 @@ def test_the_power_of_a_node_is_written_down_once(
     assert stage.instance(uuid).vm_state == "active"
 
 
-def test_an_instance_that_somebody_took_off_its_node_is_in_error(
-    stage: ServiceStage, node: str, uuid: str
-) -> None:
+def test_an_instance_that_somebody_took_off_its_node_is_in_error(stage, node, uuid) -> None:
     synced(stage, instance_uuid=None, provision_state="available")
     assert stage.state(uuid) == ("error", None)
     assert node in stage.fault(uuid)
@@ -48,9 +42,7 @@ def test_an_instance_that_somebody_took_off_its_node_is_in_error(
     assert stage.state(uuid) == ("deleted", None)
 
 
-def test_an_instance_does_not_vanish_because_ironic_is_away(
-    stage: ServiceStage, node: str, uuid: str
-) -> None:
+def test_an_instance_does_not_vanish_because_ironic_is_away(stage, node, uuid) -> None:
     stage.fake.set_node(node, instance_uuid=None)
     stage.service.refresh()
     stage.fake.faults.status(503, "GET", "instance_uuid", count=None)
@@ -65,9 +57,7 @@ def test_an_instance_with_a_request_is_left_to_it(stage: ServiceStage, uuid: str
     assert stage.state(uuid) == ("active", "rebooting")
 
 
-def test_an_instance_without_a_record_is_logged_once(
-    stage: ServiceStage, uuid: str, nodes: list[str], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_instance_without_a_record_is_logged_once(stage, uuid, nodes, caplog) -> None:
     stranger = "6d2b4f02-0000-4000-8000-00000000beef"
     stage.fake.set_node(nodes[1], instance_uuid=stranger)
     synced(stage)
@@ -76,9 +66,7 @@ def test_an_instance_without_a_record_is_logged_once(
     assert stage.fake.node(nodes[1])["instance_uuid"] == stranger
 
 
-def test_changes_while_the_power_is_read_are_not_overwritten(
-    stage: ServiceStage, uuid: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_changes_while_the_power_is_read_are_not_overwritten(stage, uuid, monkeypatch) -> None:
     driver = stage.ironic.driver
     sync = PowerSync(stage.service.host, driver, stage.db)
 

@@ -17,7 +17,6 @@ from ironic_virt.compute.db.records import NewInstance, NodeReport
 from ironic_virt.compute.engine.service import Service
 from ironic_virt.compute.errors import DatabaseUnreachable, ServiceSuperseded
 from ironic_virt.compute.states import TaskState
-from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.compute.conftest import SetStage
 from tests.unit.compute.crashing import CrashingRecords, Death
 from tests.unit.compute.service_stage import (
@@ -52,9 +51,7 @@ def stage(set_stage: SetStage, nodes: list[str], outage: Outage) -> ServiceStage
     return set_stage(stage={"wrap": lambda db: CrashingRecords(db, outage)}).begin()
 
 
-def test_a_database_outage_is_logged_once_and_work_goes_on(
-    stage: ServiceStage, outage: Outage, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_database_outage_is_logged_once_and_work_goes_on(stage, outage, caplog) -> None:
     uuid = stage.create()
     outage.lasts = True
     assert stage.service.troubles() == []
@@ -74,9 +71,7 @@ def test_a_database_outage_is_logged_once_and_work_goes_on(
     assert stage.state(uuid) == ("active", None)
 
 
-def test_a_service_that_can_not_report_stops_acting(
-    stage: ServiceStage, nodes: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_service_that_can_not_report_stops_acting(stage, nodes, monkeypatch) -> None:
     building, waiting = stage.create(), stage.create(nodes[1])
     real = stage.virtapi.abort_reason
 
@@ -96,9 +91,7 @@ def test_a_service_that_can_not_report_stops_acting(
     assert stage.ironic.provision_requests("active") == 2
 
 
-def test_the_end_of_a_task_reads_no_others(
-    stage: ServiceStage, nodes: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_end_of_a_task_reads_no_others(stage, nodes, monkeypatch) -> None:
     uuids = [stage.create(node) for node in nodes]
     read: list[str] = []
     real_one, real_all = stage.db.instances.get, stage.db.instances.pending_tasks
@@ -119,9 +112,7 @@ def test_the_end_of_a_task_reads_no_others(
     assert not stage.service._loops["tasks"]._woken.is_set()
 
 
-def test_a_look_during_a_task_does_not_begin_it_again(
-    stage: ServiceStage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_look_during_a_task_does_not_begin_it_again(stage, monkeypatch) -> None:
     uuid = stage.create()
     began: list[str] = []
     real_one, real_spawn = stage.db.instances.get, stage.service.driver.spawn
@@ -141,9 +132,7 @@ def test_a_look_during_a_task_does_not_begin_it_again(
     assert stage.state(uuid) == ("active", None)
 
 
-def test_a_database_that_goes_during_a_task_has_it_done_again(
-    stage: ServiceStage, outage: Outage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_database_that_goes_during_a_task_has_it_done_again(stage, outage, monkeypatch) -> None:
     uuid = stage.create()
     real = stage.service.driver.spawn
 
@@ -161,9 +150,7 @@ def test_a_database_that_goes_during_a_task_has_it_done_again(
     assert stage.ironic.provision_requests("active") == 1
 
 
-def test_a_namesake_takes_over_and_the_former_learns_so(
-    set_stage: SetStage, nodes: list[str], fake: FakeIronic
-) -> None:
+def test_a_namesake_takes_over_and_the_former_learns_so(set_stage, nodes, fake) -> None:
     former = set_stage().begin()
     now = set_stage().begin()
     for round_ in (former.service.report, former.service.look):
@@ -177,9 +164,7 @@ def test_a_namesake_takes_over_and_the_former_learns_so(
     assert now.state(uuid) == ("active", None)
 
 
-def test_a_service_that_was_down_is_followed_without_waiting(
-    set_stage: SetStage, nodes: list[str], fake: FakeIronic
-) -> None:
+def test_a_service_that_was_down_is_followed_without_waiting(set_stage, nodes, fake) -> None:
     former = set_stage().begin()
     uuid = former.create(nodes[0])
     fake.advance(61)
@@ -188,9 +173,7 @@ def test_a_service_that_was_down_is_followed_without_waiting(
     assert now.state(uuid) == ("active", None)
 
 
-def test_instances_of_others_are_left_alone(
-    set_stage: SetStage, nodes: list[str], fake: FakeIronic
-) -> None:
+def test_instances_of_others_are_left_alone(set_stage, nodes, fake) -> None:
     owner = set_stage("compute1").begin()
     other = set_stage("compute2").begin()
     uuid = owner.create(nodes[0])
@@ -201,9 +184,7 @@ def test_instances_of_others_are_left_alone(
     assert fake.requests.mutating() == []
 
 
-def test_a_build_goes_to_the_host_that_has_the_next_node(
-    set_stage: SetStage, fake: FakeIronic
-) -> None:
+def test_a_build_goes_to_the_host_that_has_the_next_node(set_stage, fake) -> None:
     mine = fake.add_node(shard="a", **GOLD)
     theirs = fake.add_node(shard="b", **GOLD)
     first = set_stage("compute1", ironic={"shard_key": "a"}).begin()
@@ -218,9 +199,7 @@ def test_a_build_goes_to_the_host_that_has_the_next_node(
     first.nobody_has([mine])
 
 
-def test_no_node_of_a_disabled_or_down_service_is_tried_next(
-    set_stage: SetStage, fake: FakeIronic
-) -> None:
+def test_no_node_of_a_disabled_or_down_service_is_tried_next(set_stage, fake) -> None:
     mine = fake.add_node(shard="a", **GOLD)
     fake.add_node(shard="b", **GOLD)
     first = set_stage("compute1", ironic={"shard_key": "a"}).begin()
@@ -231,9 +210,7 @@ def test_no_node_of_a_disabled_or_down_service_is_tried_next(
     assert first.state(uuid) == ("error", None)
 
 
-def test_changed_options_hold_from_the_next_refresh(
-    set_stage: SetStage, fake: FakeIronic, records: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_changed_options_hold_from_the_next_refresh(set_stage, fake, records, caplog) -> None:
     one = fake.add_node(conductor_group="one", **GOLD)
     two = fake.add_node(conductor_group="two", **GOLD)
     stage = set_stage(ironic={"conductor_group": "one"}).begin()
@@ -257,9 +234,7 @@ def test_a_service_that_drains_begins_nothing(stage: ServiceStage) -> None:
     assert stage.fake.requests.mutating() == []
 
 
-def test_what_only_a_newer_version_can_do_blocks_nothing(
-    stage: ServiceStage, nodes: list[str]
-) -> None:
+def test_what_only_a_newer_version_can_do_blocks_nothing(stage, nodes) -> None:
     strange, plain = stage.create(), stage.create(nodes[1])
     with stage.db.engine.begin() as connection:
         connection.exec_driver_sql(

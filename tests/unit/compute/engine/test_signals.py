@@ -26,9 +26,7 @@ def signals(left: list[int]) -> Iterator[Signals]:
 
 
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
-def test_the_first_one_asks_for_an_end_and_the_second_one_ends(
-    signals: Signals, left: list[int], signum: signal.Signals
-) -> None:
+def test_the_first_one_asks_for_an_end_and_the_second_one_ends(signals, left, signum) -> None:
     signal.raise_signal(signum)
     assert signals.wait() is signum
     assert left == []

@@ -156,9 +156,7 @@ def test_a_build_that_is_not_ours_any_more_is_left_as_it_is(stage: Stage, cause:
         stage.tasks.abort_reason("one")
 
 
-def test_a_task_is_put_off_for_twice_as_long_up_to_a_minute(
-    stage: Stage, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_task_is_put_off_for_twice_as_long_up_to_a_minute(stage, caplog) -> None:
     pending = PendingTask("one", SPAWNING, "node")
     for seconds in (5, 10, 20, 40, 60, 60):
         stage.tasks.put_off(pending, "it rains")

@@ -5,14 +5,10 @@
 import pytest
 
 from ironic_virt import virt
-from ironic_virt.testing.fake_ironic import FakeIronic
-from tests.unit.compute.conftest import SetStage
 from tests.unit.compute.service_stage import GOLD, ServiceStage
 
 
-def test_owners_are_told_of_nodes_that_have_a_record(
-    set_stage: SetStage, fake: FakeIronic
-) -> None:
+def test_owners_are_told_of_nodes_that_have_a_record(set_stage, fake) -> None:
     mine = [fake.add_node(shard="a", **GOLD) for _ in range(3)]
     theirs = fake.add_node(shard="b", **GOLD)
     stage = set_stage("compute1", ironic={"shard_key": "a"}).begin()
@@ -24,9 +20,7 @@ def test_owners_are_told_of_nodes_that_have_a_record(
     }
 
 
-def test_hosts_that_are_up_are_live_and_this_one_always_is(
-    set_stage: SetStage, fake: FakeIronic
-) -> None:
+def test_hosts_that_are_up_are_live_and_this_one_always_is(set_stage, fake) -> None:
     one = set_stage("compute1").begin()
     two = set_stage("compute2").begin()
     assert set(one.virtapi.live_hosts()) == {"compute1", "compute2"}
@@ -54,9 +48,7 @@ def test_a_driver_knows_the_instances_of_its_nodes(stage: ServiceStage, uuid: st
         (None, None),
     ],
 )
-def test_the_hostname_on_the_config_drive_is_a_label_of_dns(
-    stage: ServiceStage, name: str | None, label: str | None
-) -> None:
+def test_the_hostname_on_the_config_drive_is_a_label_of_dns(stage, name, label) -> None:
     uuid = stage.create(display_name=name, user_data=b"\xff\x00")
     instance = stage.instance(uuid)
     drive = stage.virtapi.config_drive(
