@@ -1,103 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What the calls that change or check a node send, and what they make of the answer."""
+"""Which answers are asked for again, and which are none."""
 
 import contextlib
-import logging
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from ironic_virt import exceptions
-from ironic_virt.baremetal.client import Validation
 from tests.unit.baremetal import scripted
 from tests.unit.baremetal.scripted import (
     INSTANCE,
     NODE,
-    VIF,
     ScriptedChannel,
     answer,
     client_of,
     fault,
 )
-
-
-def never(_: object) -> bool:
-    return False
-
-
-def test_a_patch_is_sent_as_it_is_and_the_node_comes_back() -> None:
-    patch = [{"op": "add", "path": "/instance_uuid", "value": INSTANCE}]
-    channel = ScriptedChannel(scripted.node_answer(instance_uuid=INSTANCE))
-    node = client_of(channel).patch_node(NODE, patch)
-    assert node.instance_uuid == INSTANCE
-    assert channel.requests[0].json == patch
-
-
-STEP = {"interface": "bios", "step": "reset", "args": {}, "priority": 1}
-
-
-@pytest.mark.parametrize(
-    "more",
-    [
-        {},
-        {"configdrive": "H4sIAAAA"},
-        {"configdrive": {"meta_data": {}, "vendor_data": {}}},
-        {"deploy_steps": [STEP]},
-    ],
-    ids=str,
-)
-def test_a_provision_state_is_asked_for_with_what_it_needs(more: dict[str, Any]) -> None:
-    channel = ScriptedChannel(answer(202))
-    client_of(channel).set_provision_state(NODE, "active", applied=never, **more)
-    [request] = channel.requests
-    assert str(request) == f"PUT /nodes/{NODE}/states/provision"
-    assert request.json == {"target": "active"} | more
-    assert request.version == "1.109"
-
-
-@pytest.mark.parametrize("more", [{}, {"timeout": 30}])
-def test_a_power_state_is_asked_for(more: dict[str, int]) -> None:
-    channel = ScriptedChannel(answer(202))
-    client_of(channel).set_power_state(NODE, "soft power off", applied=never, **more)
-    assert channel.lines == [f"PUT /nodes/{NODE}/states/power"]
-    assert channel.requests[0].json == {"target": "soft power off"} | more
-
-
-def test_vifs_are_listed_attached_and_detached() -> None:
-    channel = ScriptedChannel(
-        answer(200, {"vifs": [{"id": VIF}, {"id": "other"}]}), answer(204), answer(204)
-    )
-    client = client_of(channel)
-    assert client.ports.vifs(NODE) == [VIF, "other"]
-    client.ports.attach(NODE, VIF)
-    client.ports.detach(NODE, VIF)
-    assert channel.lines == [
-        f"GET /nodes/{NODE}/vifs",
-        f"POST /nodes/{NODE}/vifs",
-        f"DELETE /nodes/{NODE}/vifs/{VIF}",
-    ]
-    assert channel.requests[1].json == {"id": VIF}
-
-
-def test_a_validation_says_of_each_interface_what_ironic_says() -> None:
-    channel = ScriptedChannel(
-        answer(
-            200,
-            {
-                "power": {"result": True},
-                "deploy": {"result": False, "reason": "no image_source"},
-                "console": {"result": None, "reason": "not supported"},
-            },
-        )
-    )
-    assert client_of(channel).validate_node(NODE) == {
-        "power": Validation(True),
-        "deploy": Validation(False, "no image_source"),
-        "console": Validation(None, "not supported"),
-    }
-    assert channel.lines == [f"GET /nodes/{NODE}/validate"]
 
 
 @pytest.mark.parametrize("kind", ["ports", "portgroups"])
@@ -150,28 +70,6 @@ def test_what_is_none_is_an_error_that_names_the_node(what: str, body: bytes) ->
     with pytest.raises(exceptions.UnexpectedAnswer) as caught:
         client.ports.vifs(NODE) if what == "vifs" else client.validate_node(NODE)
     assert caught.value.node == NODE
-
-
-def test_a_refusal_carries_the_node_the_words_and_the_request() -> None:
-    channel = ScriptedChannel(fault(400, "can not be performed"))
-    with pytest.raises(exceptions.BadRequest) as caught:
-        client_of(channel).set_provision_state(NODE, "deleted", applied=never)
-    error = caught.value
-    assert error.message == "can not be performed"
-    assert (error.node, error.request_id, error.status) == (NODE, scripted.REQUEST_ID, 400)
-    assert error.method == "PUT"
-    assert error.path == f"/nodes/{NODE}/states/provision"
-
-
-def test_no_request_s_contents_are_logged(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG)
-    secret = "correct horse battery staple"
-    channel = ScriptedChannel(scripted.lost(), scripted.node_answer(), answer(202))
-    client_of(channel).set_provision_state(
-        NODE, "active", applied=never, configdrive={"user_data": secret}
-    )
-    assert f"/nodes/{NODE}/states/provision" in caplog.text, "the request itself is"
-    assert secret not in caplog.text
 
 
 def test_a_guard_is_around_each_request_and_knows_changes() -> None:
