@@ -52,6 +52,13 @@ def test_a_result_that_a_conductor_fails_at_is_asked_for_twice(ask: Any) -> None
     assert len(channel.requests) == 2
 
 
+def test_a_refused_change_names_the_node() -> None:
+    client = client_of(ScriptedChannel(fault(400, "no")))
+    with pytest.raises(exceptions.BadRequest) as caught:
+        client.set_power_state(NODE, "power on", applied=lambda node: False)
+    assert caught.value.node == NODE
+
+
 def test_a_look_that_is_answered_500_is_made_again() -> None:
     channel = ScriptedChannel(*[fault(500, "database")] * 3, scripted.node_answer())
     assert client_of(channel).get_node(NODE).uuid == NODE

@@ -94,13 +94,6 @@ def test_a_list_that_never_ends_is_an_error() -> None:
         volumes.targets(NODE)
 
 
-def test_connectors_have_a_type_and_an_id() -> None:
-    body = {"connectors": [{"uuid": "c1", "type": "iqn", "connector_id": "iqn.1", "extra": {}}]}
-    channel = ScriptedChannel(answer(200, body))
-    [found] = client_of(channel).volumes.connectors(NODE)
-    assert (found.type, found.connector_id) == ("iqn", "iqn.1")
-
-
 @pytest.mark.parametrize("body", [{}, {"targets": [{}]}, {"targets": "none"}])
 def test_what_is_no_list_of_targets_is_told(body: Any) -> None:
     channel = ScriptedChannel(answer(200, body))
