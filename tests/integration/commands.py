@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Compute services as processes on the real Ironic, and ``ironic-virt`` commands."""
+"""Compute services as processes on the real Ironic."""
 
 import contextlib
-import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -40,32 +37,3 @@ def records_of(service: ComputeProcess) -> Iterator[Database]:
         yield db
     finally:
         db.close()
-
-
-def run(service: ComputeProcess, *argv: str) -> tuple[int, str, str]:
-    """Run ``ironic-virt``.
-
-    :returns: its exit code, and what it has written.
-    """
-    command = [sys.executable, "-m", "ironic_virt.cmd.shell"]
-    done = subprocess.run(
-        [*command, "--config-file", str(service.config), *argv],
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
-    return done.returncode, done.stdout, done.stderr
-
-
-def shown(service: ComputeProcess, *argv: str) -> Any:
-    """What a command that has to work shows."""
-    code, out, err = run(service, *argv, "-f", "json")
-    assert code == 0, err
-    return json.loads(out)
-
-
-def done(service: ComputeProcess, *argv: str) -> None:
-    """Run a command that has to work."""
-    code, _, err = run(service, *argv)
-    assert code == 0, err

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Consoles on a real Ironic: a line that two want, a failure, a service that dies."""
+"""Consoles on a real Ironic: the next instance, and a service that dies."""
 
 import shutil
 import socket
@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from ironic_virt import exceptions, virt
+from ironic_virt import virt
 from tests.functional.compute.processes import wait_for
 from tests.integration.services import SECONDS, Operator, node_of
 from tests.integration.stage import Stage
-from tools.real_ironic import bmc
 from tools.real_ironic.ports import free_port
 
 SCREEN = {"console_interface": "fake-graphical"}
@@ -41,25 +40,6 @@ def connected(address: virt.ConsoleAddress) -> socket.socket | None:
         return None
 
 
-def opened(address: virt.ConsoleAddress) -> socket.socket:
-    """A session there, in which the other side has said something.
-
-    Ironic says that a console is on when its program runs, which may be before it listens.
-    """
-    session = wait_for("somebody to listen", lambda: connected(address), SECONDS)
-    read_until(session, bmc.GREETING)
-    return session
-
-
-def read_until(session: socket.socket, text: str) -> None:
-    """Return when the other side has said something."""
-    said = b""
-    while text.encode() not in said:
-        more = session.recv(100)
-        assert more, said
-        said += more
-
-
 def assert_nobody_listens(address: virt.ConsoleAddress) -> None:
     """Check that no session is possible once the program has ended."""
 
@@ -70,27 +50,6 @@ def assert_nobody_listens(address: virt.ConsoleAddress) -> None:
         return session is None
 
     wait_for("nobody to listen", is_refused, SECONDS)
-
-
-@with_a_line
-def test_who_asks_for_a_serial_line_takes_it_from_whoever_has_it(stage: Stage) -> None:
-    fields = line()
-    instance = stage.active(fields=fields)
-    address = stage.service.driver.get_serial_console(instance)
-    port = fields["driver_info"]["ipmi_terminal_port"]
-    assert address == virt.ConsoleAddress("serial", "127.0.0.1", port)
-    with opened(address) as first:
-        assert stage.service.driver.get_serial_console(instance) == address
-        try:
-            while first.recv(100):
-                pass
-        except ConnectionResetError:
-            pass
-        with opened(address) as second:
-            second.sendall(b"root\n")
-            read_until(second, "root")
-    stage.service.destroy(instance)
-    assert_nobody_listens(address)
 
 
 @with_a_line
@@ -105,20 +64,6 @@ def test_a_former_console_user_does_not_see_the_next_instance(stage: Stage) -> N
     assert_nobody_listens(address)
     assert stage.service.driver.get_serial_console(another) == address
     stage.service.destroy(another)
-
-
-def test_a_vnc_console_is_told_of_with_the_page_of_ironics_proxy(stage: Stage) -> None:
-    instance = stage.active(fields=SCREEN)
-    address = stage.service.driver.get_vnc_console(instance)
-    assert (address.kind, address.host, address.port) == ("vnc", "192.0.2.1", 5900)
-    assert address.url is not None
-    assert address.url.startswith("http://127.0.0.1:6090/vnc_lite.html?path=websockify")
-    # It stays for all who ask: the token is the same one.
-    assert stage.service.driver.get_vnc_console(instance) == address
-    with pytest.raises(exceptions.ConsoleUnavailable, match="is of type 'vnc'"):
-        stage.service.driver.get_serial_console(instance)
-    assert is_on(stage.operator, instance)
-    stage.service.destroy(instance)
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])

@@ -13,14 +13,13 @@ from typing import Any
 import pytest
 
 from ironic_virt import exceptions, virt
-from ironic_virt.driver.deploy import config_drive, iso_image, project_fields
+from ironic_virt.driver.deploy import config_drive, iso_image
 from tests import iso_images
-from tests.compute_service import FLAVOR, IMAGE
-from tests.integration.services import Operator, Service, flavor, node_of, write_conf
+from tests.compute_service import IMAGE
+from tests.integration.services import Operator, Service, flavor, write_conf
 from tests.integration.stage import Stage
 from tools import real_ironic
 
-PROJECT = "8f0c2d7e5b914a6c9d3e1f0a2b4c6d8e"
 LEFT_OUT = {"interface": "deploy", "step": "deploy", "args": {}, "priority": 0}
 TRAIT = "CUSTOM_RAID10"
 
@@ -75,62 +74,6 @@ def test_a_name_that_ironics_database_refuses_blames_no_node(stage: Stage) -> No
         stage.service.driver._site.client.patch_node(stage.node(), wrong)
     assert "UPDATE" not in str(caught.value)
     assert "parameters" not in str(caught.value)
-
-
-def test_boot_mode_and_secure_boot_are_asked_for(stage: Stage) -> None:
-    node = stage.node(properties={"capabilities": "boot_mode:uefi,secure_boot:true"})
-    asking = flavor(capabilities__boot_mode="uefi", capabilities__secure_boot="true")
-    instance = stage.service.instance_on(node, asking)
-    spawn(stage.service, instance)
-    seen = stage.operator.node(node)
-    wanted = {"boot_mode": "uefi", "secure_boot": "true"}
-    assert json.loads(seen["instance_info"]["capabilities"]) == wanted
-    assert seen["instance_name"] == "instance"
-    stage.service.destroy(instance)
-
-
-def test_the_project_is_lessee_for_as_long_as_it_has_the_node(stage: Stage) -> None:
-    service = stage.another_service(project_fields="lessee")
-    node = stage.node()
-    bare = service.instance_on(node)
-    instance = virt.Instance(
-        bare.uuid, "instance", FLAVOR, host="compute1", node=node, project_id=PROJECT
-    )
-    spawn(service, instance)
-    seen = stage.operator.node(node)
-    assert seen["lessee"] == PROJECT
-    assert seen["extra"][project_fields.MARK] == {"lessee": PROJECT}
-    service.destroy(instance)
-    seen = stage.operator.wait_for_state(node, "available")
-    assert seen["lessee"] is None
-    assert project_fields.MARK not in seen["extra"]
-
-
-def test_a_protected_node_keeps_its_instance_and_says_what_to_do(stage: Stage) -> None:
-    instance = stage.instance()
-    node = node_of(instance)
-    spawn(stage.service, instance)
-    stage.operator.patch(node, protected=True, protected_reason="runs the till")
-    for act, error in (
-        (stage.service.destroy, exceptions.TearDownFailed),
-        (stage.service.rebuild, exceptions.RebuildFailed),
-    ):
-        with pytest.raises(error, match=r"runs the till.* unset --protected"):
-            act(instance)
-    assert stage.operator.node(node)["provision_state"] == "active"
-    stage.operator.patch(node, protected=False)
-    stage.service.destroy(instance)
-
-
-def test_a_retired_node_is_not_taken(stage: Stage) -> None:
-    node = stage.node()
-    stage.operator.provision(node, "manage")
-    stage.operator.wait_for_state(node, "manageable")
-    stage.operator.patch(node, retired=True, retired_reason="old")
-    before = stage.operator.node(node)
-    with pytest.raises(exceptions.NodeNotAvailable, match="retired"):
-        stage.service.driver.prepare_for_spawn(stage.service.instance_on(node))
-    assert stage.operator.node(node) == before
 
 
 def test_an_image_is_taken_and_a_smaller_ironic_is_quoted(ironic_environment, tmp_path) -> None:

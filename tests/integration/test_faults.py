@@ -4,7 +4,6 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -69,40 +68,6 @@ def test_what_an_operator_has_noted_is_deployed_with(stage: Stage, node: str) ->
     stage.service.destroy(instance)
     # Ironic itself keeps nothing.
     assert stage.operator.wait_for_state(node, "available")["instance_info"] == {}
-
-
-def test_a_server_error_is_undone(stage: Stage, proxy: FaultProxy, node: str) -> None:
-    before = stage.operator.node(node)
-    fault = proxy.add(fault_proxy.Status(500), "PUT", "/states/provision$", times=1)
-    with pytest.raises(exceptions.IronicError) as caught:
-        stage.service.spawn(stage.service.instance_on(node))
-    assert (caught.value.status, fault.hits) == (500, 1)
-    assert stage.operator.node(node) == before
-
-
-def test_a_lock_that_outlasts_the_retries_is_waited_for(stage, proxy, node, placed) -> None:
-    text = f"Node {node} is locked by host other, please retry after the current operation."
-    fault = proxy.add(fault_proxy.Status(409, text), "PUT", "/states/provision$", times=5)
-    stage.service.destroy(placed)
-    assert fault.hits == 5
-    assert stage.operator.wait_for_state(node, "available")["instance_uuid"] is None
-
-
-@pytest.mark.parametrize("field", ["instance_uuid", "provision_state"])
-def test_looks_that_lack_something_end_nothing(stage, proxy, node, field) -> None:
-    shown = proxy.add(fault_proxy.Omit(field), "GET", f"/v1/nodes/{node}", every=2)
-    instance = stage.service.instance_on(node)
-    stage.service.spawn(instance)
-    assert stage.operator.node(node)["provision_state"] == "active"
-    stage.service.destroy(instance)
-    assert shown.hits
-    assert stage.operator.wait_for_state(node, "available")["instance_uuid"] is None
-    deletes = [one for one in proxy.requests.matching("PUT", "/provision$") if _deletes(one.body)]
-    assert len(deletes) == 1
-
-
-def _deletes(body: Any) -> bool:
-    return bool(body["target"] == "deleted")
 
 
 def test_a_tear_down_does_not_fail_for_left_volume_targets(stage, proxy, node, placed) -> None:

@@ -64,28 +64,6 @@ def carriers(operator: Operator, kind: Kind, instance: virt.Instance) -> list[st
     return [node for node in kind.nodes if operator.node(node)["instance_uuid"] == instance.uuid]
 
 
-def test_the_life_of_an_instance(stage: Stage) -> None:
-    kind = make_kind(stage, 2)
-    untouched = {node: stage.operator.node(node) for node in kind.nodes}
-    instance = kind.instance(stage.service)
-    stage.service.spawn(instance)
-    [node] = carriers(stage.operator, kind, instance)
-    there = stage.operator.node(node)
-    assert there["provision_state"] == "active"
-    assert there["allocation_uuid"] == instance.uuid
-    found = allocation(stage.operator, instance)
-    assert found is not None
-    assert found["extra"]["ironic_virt"]["host"] == stage.service.host
-    stage.service.driver.get_available_nodes(refresh=True)
-    assert stage.service.driver.get_inventory(kind.pool(stage.service)).total == 2
-    assert stage.service.driver.node_of(instance) == node
-    stage.service.destroy(instance)
-    stage.service.destroy(instance)
-    wait_for_release(stage.operator, instance)
-    for node in kind.nodes:
-        assert stage.operator.wait_for_state(node, "available") == untouched[node]
-
-
 def test_a_plain_node_comes_before_one_with_a_gpu(stage: Stage) -> None:
     gpus = make_kind(stage, 3, traits=["CUSTOM_GPU"])
     plain = make_kind(stage, 1, gpus.name)

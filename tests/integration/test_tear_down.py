@@ -96,14 +96,6 @@ def test_torn_down_nodes_can_be_used_again(stage: Stage, make_instances: MakeIns
         assert_free_again(stage.operator, instance)
 
 
-def test_a_deployment_without_an_end_is_waited_for_and_reported(stage, make_instances) -> None:
-    [instance] = make_instances(states.DEPLOYING, target_provision_state=states.ACTIVE)
-    impatient = stage.another_service(shard_key=SHARD, unprovision_timeout=2)
-    with pytest.raises(exceptions.WaitTimeout, match=r"unprovision_timeout.*'deploying'"):
-        impatient.destroy(instance)
-    assert stage.operator.node(node_of(instance))["instance_uuid"] == instance.uuid
-
-
 def test_two_services_that_destroy_one_instance_both_return(stage, make_instances) -> None:
     [instance] = make_instances(states.ACTIVE)
     services = [stage.another_service() for _ in range(2)]

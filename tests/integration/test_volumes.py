@@ -88,17 +88,6 @@ def test_an_instance_boots_from_a_volume_and_is_destroyed(stage: Stage, storage:
     assert_nothing_is_left(stage.operator, node)
 
 
-def test_an_image_and_a_volume_for_data(stage: Stage) -> None:
-    node = make_node(stage)
-    instance = stage.service.instance_on(node)
-    spawn(stage.service, instance, VOLUMES[1:], IMAGE)
-    assert stage.operator.node(node)["instance_info"]["image_source"] == IMAGE.id
-    [data] = targets(stage.operator, node)
-    assert data["boot_index"] == 1
-    destroy(stage.service, instance)
-    assert_nothing_is_left(stage.operator, node)
-
-
 def test_another_instances_volume_never_comes_with_the_node(stage: Stage) -> None:
     """Ironic deletes none while the node is on, so it is powered off for it."""
     node = make_node(stage, "fake", [])
