@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 import requests
 
-from tests.functional.compute.processes import wait_for
 from tests.integration.services import SECONDS
 from tools import real_ironic
 from tools.real_ironic import database as databases
@@ -19,45 +18,6 @@ def get(ironic, path, version="latest"):
     )
     answer.raise_for_status()
     return answer.json()
-
-
-def test_a_dead_conductors_nodes_are_taken_over_or_released(ironic_environment):
-    options = real_ironic.Options(conductors=2, delays={"deploy": "600"})
-    with real_ironic.RealIronic(
-        options, database=real_ironic.MARIADB, environment=ironic_environment
-    ) as ironic:
-        first, second = ironic.conductors
-        real_ironic.create_nodes(ironic, 8)
-
-        def nodes_in(state, lock):
-            wanted = {"provision_state": state, "reservation": lock}
-            nodes = get(ironic, "/v1/nodes?detail=true")["nodes"]
-            return {one["uuid"] for one in nodes if wanted.items() <= one.items()}
-
-        def nodes_of(conductor):
-            nodes = get(ironic, f"/v1/nodes?conductor={conductor.host}")["nodes"]
-            return {node["uuid"] for node in nodes}
-
-        def deploy(nodes, conductor):
-            for node in nodes:
-                url = f"{ironic.url}/v1/nodes/{node}/states/provision"
-                requests.put(url, json={"target": "active"}, timeout=SECONDS).raise_for_status()
-            wait_for("locks", lambda: nodes_in("deploying", conductor.host) == nodes, SECONDS)
-
-        nodes = nodes_of(first)
-        deploy(nodes, first)
-        first.kill()
-        assert not first.running
-        wait_for("a takeover", lambda: nodes_in("deploy failed", None) == nodes, SECONDS)
-        # The API keeps another hash ring, which can list the dead conductor after the other one
-        # has taken its nodes over.
-        wait_for("the API's ring", lambda: len(nodes_of(second)) == 8, SECONDS)
-        nodes = nodes_of(second)
-        deploy(nodes, second)
-        second.kill()
-        second.start()
-        wait_for("the start", second.is_up, SECONDS)
-        assert nodes_in("deploy failed", None) == nodes
 
 
 def test_a_failed_start_shows_why_and_leaves_nothing(ironic_environment, tmp_path, monkeypatch):
