@@ -7,8 +7,9 @@ import dataclasses
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -248,119 +249,52 @@ def test_failed_and_refused_nodes_are_told_and_the_others_go_on(tmp_path: Path) 
 MOVE = Change(node_uuid(2), (None, "b"), ("compute-a", "compute-b"), "s")
 
 
-def seen() -> Seen:
-    """All as the plan wants it: compute-a is stopped."""
+KEPT: Mapping[str, Any] = {}
+
+
+def seen(node=KEPT, record=KEPT, server=KEPT, source=KEPT, target=KEPT, servers=1) -> Seen:
+    """All as the plan wants it: compute-a is stopped; with other fields, or ``None``: gone."""
     found = fleet({"compute-a": 2, "compute-b": 0}, shards=False)
-    record = found.node_records[node_uuid(2)]
-    services = {
-        host: changed(one, forced_down=host == "compute-a")
-        for host, one in found.service_of.items()
-    }
+    row = found.node_records[node_uuid(2)]
+    stopped = changed(found.service_of["compute-a"], forced_down=True)
+    known = {"compute-a": stopped, "compute-b": found.service_of["compute-b"]}
+    fields = {"compute-a": source, "compute-b": target}
     return Seen(
         MOVE,
-        found.nodes[record.name],
-        record,
-        found.servers_by_place[record.name],
-        services,
-        Watched({"compute-a": services["compute-a"]}),
+        None if node is None else changed(found.nodes[row.name], **node),
+        None if record is None else changed(row, **record),
+        [changed(one, **server) for one in found.servers_by_place[row.name]] * servers,
+        {host: changed(known[host], **more) for host, more in fields.items() if more is not None},
+        Watched({"compute-a": stopped}),
     )
 
 
-def with_service(now: Seen, host: str, **fields: object) -> Seen:
-    other = changed(now.services[host], **fields)
-    return dataclasses.replace(now, services={**now.services, host: other})
+AT_B, AT_X, FORCED = {"host": "compute-b"}, {"host": "compute-x"}, {"forced_down": True}
+DECISIONS: dict[str, tuple[dict[str, Any], Effect, str]] = {
+    "all is well": ({}, Effect.WOULD, ""),
+    "gone": ({"node": None}, Effect.REFUSED, "no such node"),
+    "another shard": ({"node": {"shard": "c"}}, Effect.REFUSED, "shard is now 'c'"),
+    "no record": ({"record": None}, Effect.REFUSED, "no longer has a record"),
+    "another host": ({"record": AT_X}, Effect.REFUSED, "now with compute-x"),
+    "source up": ({"source": {"forced_down": False}}, Effect.WAITS, "force it down"),
+    "source reports": ({"source": {"reports": 1}}, Effect.WAITS, "has reported again"),
+    "target down": ({"target": FORCED}, Effect.WAITS, "compute-b is forced down"),
+    "no target": ({"target": None}, Effect.WAITS, "service compute-b does not exist"),
+    "target disabled": ({"target": {"disabled": True}}, Effect.WAITS, "is disabled"),
+    "two servers": ({"servers": 2}, Effect.REFUSED, "it carries"),
+    "unknown instance": ({"servers": 0}, Effect.REFUSED, "Nova has nothing on it"),
+    "server of another": ({"server": AT_X}, Effect.REFUSED, "its server is now with compute-x"),
+    "the record has moved": ({"node": {"shard": "b"}, "record": AT_B}, Effect.WOULD, ""),
+    "the server has moved": ({"node": {"shard": "b"}, "server": AT_B}, Effect.WOULD, ""),
+    "busy": ({"server": {"task_state": "rebuilding"}}, Effect.WAITS, "is rebuilding"),
+    "another server": ({"server": {"uuid": "other"}}, Effect.REFUSED, "it carries"),
+    "done": ({"node": {"shard": "B"}, "record": AT_B, "server": AT_B}, Effect.ALREADY, ""),
+}
 
 
-def with_server_fields(now: Seen, **fields: object) -> Seen:
-    return dataclasses.replace(now, servers=[changed(one, **fields) for one in now.servers])
-
-
-@pytest.mark.parametrize(
-    ("spoil", "outcome", "why"),
-    [
-        pytest.param(lambda s: s, Effect.WOULD, "", id="all-is-well"),
-        pytest.param(
-            lambda s: dataclasses.replace(s, node=None), Effect.REFUSED, "no such node", id="gone"
-        ),
-        pytest.param(
-            lambda s: dataclasses.replace(s, node=changed(s.node, shard="c")),
-            Effect.REFUSED, "shard is now 'c'", id="another-shard",
-        ),
-        pytest.param(
-            lambda s: dataclasses.replace(s, record=None),
-            Effect.REFUSED, "no longer has a record", id="no-record",
-        ),
-        pytest.param(
-            lambda s: dataclasses.replace(s, record=changed(s.record, host="compute-x")),
-            Effect.REFUSED, "now with compute-x", id="another-host",
-        ),
-        pytest.param(
-            lambda s: with_service(s, "compute-a", forced_down=False),
-            Effect.WAITS, "force it down", id="source-up",
-        ),
-        pytest.param(
-            lambda s: with_service(s, "compute-a", reports=1),
-            Effect.WAITS, "has reported again", id="source-still-reports",
-        ),
-        pytest.param(
-            lambda s: with_service(s, "compute-b", forced_down=True),
-            Effect.WAITS, "compute-b is forced down", id="target-down",
-        ),
-        pytest.param(
-            lambda s: dataclasses.replace(
-                s, services={"compute-a": s.services["compute-a"]}
-            ),
-            Effect.WAITS, "service compute-b does not exist", id="no-target",
-        ),
-        pytest.param(
-            lambda s: with_service(s, "compute-b", disabled=True),
-            Effect.WAITS, "is disabled", id="target-disabled",
-        ),
-        pytest.param(
-            lambda s: dataclasses.replace(s, servers=[*s.servers, *s.servers]),
-            Effect.REFUSED, "it carries", id="two-servers",
-        ),
-        pytest.param(
-            lambda s: dataclasses.replace(s, servers=()),
-            Effect.REFUSED, "Nova has nothing on it", id="unknown-instance",
-        ),
-        pytest.param(
-            lambda s: with_server_fields(s, host="compute-x"),
-            Effect.REFUSED, "its server is now with compute-x", id="server-of-another",
-        ),
-        pytest.param(
-            lambda s: dataclasses.replace(
-                s, node=changed(s.node, shard="b"), record=changed(s.record, host="compute-b")
-            ),
-            Effect.WOULD, "", id="only-the-record-has-moved",
-        ),
-        pytest.param(
-            lambda s: with_server_fields(
-                dataclasses.replace(s, node=changed(s.node, shard="b")), host="compute-b"
-            ),
-            Effect.WOULD, "", id="only-the-server-has-moved",
-        ),
-        pytest.param(
-            lambda s: with_server_fields(s, task_state="rebuilding"),
-            Effect.WAITS, "is rebuilding", id="busy",
-        ),
-        pytest.param(
-            lambda s: with_server_fields(s, uuid="other"),
-            Effect.REFUSED, "it carries", id="another-server-in-ironic",
-        ),
-        pytest.param(
-            lambda s: dataclasses.replace(
-                s,
-                node=changed(s.node, shard="B"),
-                record=changed(s.record, host="compute-b"),
-                servers=[changed(one, host="compute-b") for one in s.servers],
-            ),
-            Effect.ALREADY, "", id="done-already",
-        ),
-    ],
-)  # fmt: skip
-def test_the_decision(spoil: Callable[[Seen], Seen], outcome: Effect, why: str) -> None:
-    decision = apply.decide(spoil(seen()))
+@pytest.mark.parametrize(("now", "outcome", "why"), DECISIONS.values(), ids=DECISIONS)
+def test_the_decision(now: dict[str, Any], outcome: Effect, why: str) -> None:
+    decision = apply.decide(seen(**now))
     assert decision.outcome is outcome
     assert why in decision.reason
     assert (decision.sets_shard or decision.moves) is (outcome is Effect.WOULD)
@@ -368,12 +302,11 @@ def test_the_decision(spoil: Callable[[Seen], Seen], outcome: Effect, why: str) 
 
 def test_a_node_whose_record_stays_needs_nothing_stopped() -> None:
     stays = Change(node_uuid(2), (None, "a"), ("compute-a", "compute-a"))
-    up = with_service(dataclasses.replace(seen(), change=stays), "compute-a", forced_down=False)
-    assert apply.decide(up).outcome is Effect.WOULD
-    free = dataclasses.replace(
-        up, node=changed(up.node, instance_uuid=None), record=None, servers=()
-    )
-    assert apply.decide(free).outcome is Effect.WOULD
+    up = {"source": {"forced_down": False}}
+    free = {**up, "node": {"instance_uuid": None}, "record": None, "servers": 0}
+    for now in (up, free):
+        decision = apply.decide(dataclasses.replace(seen(**now), change=stays))
+        assert decision.outcome is Effect.WOULD
 
 
 # -- the journal --------------------------------------------------------------
