@@ -162,60 +162,47 @@ CROWDED = group(2, 4, most=1)
 """Servers of two services that must not share one."""
 
 
-@pytest.mark.parametrize(
-    ("spoil", "why"),
-    [
-        pytest.param(lambda d: named(d, B), "with compute-a, which was not named", id="source"),
-        pytest.param(lambda d: named(d, A), "compute-b was not named", id="target"),
-        pytest.param(lambda d: with_options(d, B), "its file sets no shard", id="no-shard"),
-        pytest.param(lambda d: with_options(d, B, shard=A), "two services have", id="same-shard"),
-        pytest.param(
-            lambda d: with_options(d, C, shard=B), "compute-b and compute-c", id="same-shard-there"
-        ),
-        pytest.param(
-            lambda d: with_options(d, B, shard=B, conductor_group="x"), "serves 'x'", id="group"
-        ),
-        pytest.param(
-            lambda d: with_options(d, B, shard=B, node_selection="ironic"), "pools", id="pools"
-        ),
-        pytest.param(
-            lambda d: changed(d, services=[one for one in d.services if one.host != B]),
-            "no nova-compute on compute-b", id="misspelt",
-        ),
-        pytest.param(lambda d: with_service(d, B, up=False), "compute-b is down", id="down"),
-        pytest.param(
-            lambda d: with_service(d, B, up=False, last_seen=None), "never reported", id="never"
-        ),
-        pytest.param(lambda d: with_service(d, B, forced_down=True), "forced down", id="forced"),
-        pytest.param(lambda d: with_service(d, B, disabled=True), "is disabled", id="disabled"),
-        pytest.param(lambda d: with_service(d, B, cell="x"), "not mapped", id="cell-not-mapped"),
-        pytest.param(lambda d: with_hosts(d, cells={A: "cell1"}), "not mapped", id="not-mapped"),
-        pytest.param(
-            lambda d: with_hosts(with_service(d, B, cell="x"), cells={A: "cell1", B: "x"}),
-            "is in another cell", id="another-cell",
-        ),
-        pytest.param(
-            lambda d: with_hosts(d, aggregates=zones(a="az1", b="az2")),
-            "in availability zone az1, compute-b in az2", id="zone",
-        ),
-        pytest.param(
-            lambda d: with_hosts(d, aggregates=[Aggregate("ssd", "u", frozenset({A}))]),
-            "in aggregate ssd", id="aggregate",
-        ),
-        pytest.param(lambda d: with_hosts(d, groups=CROWDED), "server group g keeps", id="crowd"),
-        pytest.param(
-            lambda d: changed(d, records=[*d.records, changed(d.records[0], id=9, host=C)]),
-            "node-in-two-records", id="two-records",
-        ),
-        pytest.param(
-            lambda d: with_node(d, node_uuid(1), maintenance=True),
-            "offered-unavailable", id="a-finding-on-a-node",
-        ),
-        pytest.param(
-            lambda d: with_options(d, B, shard=B, nope="1"), "option-unknown", id="on-a-host"
-        ),
-    ],
-)  # fmt: skip
+CELLS = {A: "cell1", B: "x"}
+ZONES = zones(a="az1", b="az2")
+SSD = [Aggregate("ssd", "u", frozenset({A}))]
+REFUSED: dict[str, tuple[Callable[[Deployment], Deployment], str]] = {
+    "source": (lambda d: named(d, B), "with compute-a, which was not named"),
+    "target": (lambda d: named(d, A), "compute-b was not named"),
+    "no shard": (lambda d: with_options(d, B), "its file sets no shard"),
+    "same shard": (lambda d: with_options(d, B, shard=A), "two services have"),
+    "same shard there": (lambda d: with_options(d, C, shard=B), "compute-b and compute-c"),
+    "group": (lambda d: with_options(d, B, shard=B, conductor_group="x"), "serves 'x'"),
+    "pools": (lambda d: with_options(d, B, shard=B, node_selection="ironic"), "pools"),
+    "misspelt": (
+        lambda d: changed(d, services=[one for one in d.services if one.host != B]),
+        "no nova-compute on compute-b",
+    ),
+    "down": (lambda d: with_service(d, B, up=False), "compute-b is down"),
+    "never": (lambda d: with_service(d, B, up=False, last_seen=None), "never reported"),
+    "forced": (lambda d: with_service(d, B, forced_down=True), "forced down"),
+    "disabled": (lambda d: with_service(d, B, disabled=True), "is disabled"),
+    "cell not mapped": (lambda d: with_service(d, B, cell="x"), "not mapped"),
+    "not mapped": (lambda d: with_hosts(d, cells={A: "cell1"}), "not mapped"),
+    "another cell": (
+        lambda d: with_hosts(with_service(d, B, cell="x"), cells=CELLS),
+        "is in another cell",
+    ),
+    "zone": (
+        lambda d: with_hosts(d, aggregates=ZONES),
+        "in availability zone az1, compute-b in az2",
+    ),
+    "aggregate": (lambda d: with_hosts(d, aggregates=SSD), "in aggregate ssd"),
+    "crowd": (lambda d: with_hosts(d, groups=CROWDED), "server group g keeps"),
+    "two records": (
+        lambda d: changed(d, records=[*d.records, changed(d.records[0], id=9, host=C)]),
+        "node-in-two-records",
+    ),
+    "a node": (lambda d: with_node(d, node_uuid(1), maintenance=True), "offered-unavailable"),
+    "a host": (lambda d: with_options(d, B, shard=B, nope="1"), "option-unknown"),
+}
+
+
+@pytest.mark.parametrize(("spoil", "why"), REFUSED.values(), ids=REFUSED)
 def test_what_is_refused(spoil: Callable[[Deployment], Deployment], why: str) -> None:
     assert len(drained(three()).changes) == 2
     with pytest.raises(PlanRefused, match=why):
