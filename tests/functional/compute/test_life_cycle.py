@@ -13,7 +13,6 @@ from ironic_virt.compute.api import Requests
 from ironic_virt.compute.db import records
 from ironic_virt.compute.verbs import BY_NAME
 from ironic_virt.testing.fake_ironic import Durations
-from tests.functional.compute.commands import Commands
 from tests.functional.compute.processes import FLAVOR, IMAGE, deployments, wait_for
 from tests.functional.compute.stage import new_uuid
 
@@ -85,20 +84,3 @@ def test_an_instance_lives_whoever_picks_its_node(
     assert not [one for one in fake.nodes() if one["instance_uuid"] or one["instance_info"]]
     assert not [one for one in nodes if fake.vifs(one)]
     assert "Traceback" not in service.text()
-
-
-@pytest.mark.long
-def test_a_script_creates_and_deletes_on_one_node_20_times(
-    compute, db, server, capsys, monkeypatch
-) -> None:
-    server.fake.add_node(resource_class="gold", name="rack-1")
-    service = compute().started()
-    run = Commands(service.config, capsys, monkeypatch)
-    run.ok("flavor", "create", "bm", "--resource-class", "gold")
-    wait_for("the node", lambda: free_places(db) == 1)
-    for number in range(20):
-        for line in ("create web --flavor bm --image file:///a.raw", "delete web"):
-            result = run("server", *line.split(), "--wait")
-            assert result.code == 0, (number, result.err, service.text())
-            assert "  web on rack-1: " in result.err
-    assert len(deployments(server)) == 20

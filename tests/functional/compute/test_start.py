@@ -84,12 +84,6 @@ def test_the_environments_file_is_read_unless_another_is_named(monkeypatch, tmp_
     )
 
 
-def test_a_wrong_command_line_is_refused() -> None:
-    result = run("--configuration")
-    assert result.returncode == 2
-    assert "--configuration" in result.stderr.splitlines()[-1]
-
-
 @pytest.mark.parametrize(
     ("sections", "code", "said"),
     [
@@ -134,13 +128,6 @@ def test_what_has_no_effect_is_said_in_the_log(db, service, tmp_path) -> None:
     assert "did you mean deploy_timeout?" in lines[0]
     assert "[DEFAULT] hsot" in lines[1]
     assert "did you mean host?" in lines[1]
-
-
-def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
-    result = run("--config-file", str(tmp_path / "none.conf"))
-    (line,) = errors(result)
-    assert "none.conf" in line
-    assert result.returncode == 2
 
 
 def test_tables_of_another_version_are_refused_with_what_to_do(db, service, tmp_path) -> None:

@@ -79,10 +79,3 @@ def test_changes_while_the_power_is_read_are_not_overwritten(stage, uuid, monkey
     monkeypatch.setattr(driver, "get_info", rescued_meanwhile)
     sync.sync()
     assert stage.state(uuid) == ("rescued", None)
-
-
-def test_a_rescued_instance_stays_so_whatever_its_power(stage: ServiceStage, uuid: str) -> None:
-    stage.do(uuid, TaskState.RESCUING, {"password": "correct horse"})
-    synced(stage, power_state="power off")
-    assert stage.state(uuid) == ("rescued", None)
-    assert stage.instance(uuid).power_state == OFF
