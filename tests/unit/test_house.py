@@ -77,16 +77,3 @@ def test_what_is_over_its_budget_is_named(root, name: str, lines: int, said: str
     out = capsys.readouterr().out
     assert out.partition("Over budget:\n")[2].startswith(said)
     assert house.main(["--report", str(root)]) == 0
-
-
-def test_a_verb_touches_the_files_whose_code_names_it(root, capsys) -> None:
-    write(root, "ironic_virt/compute/verbs.py", "rescue = 1\n" * 12)
-    write(root, "ironic_virt/driver/a.py", "rescue = 1\n" * 6)
-    write(root, "ironic_virt/cmd/demo/a.py", "rescue = 1\n" * 6)
-    write(root, "ironic_virt/cmd/a.py", '"""It rescues."""\n\n# rescue\nx = 1\ny = 2\n')
-    assert house.main([str(root)]) == 0
-    write(root, "ironic_virt/cmd/a.py", "def a():\n    return 'a rescue'\n\nx = 1\ny = 2\n")
-    assert house.main([str(root)]) == 1
-    out = capsys.readouterr().out
-    assert "the verb rescue: 2 files, 1 are allowed" in out
-    assert "rescue: 2 files, 3 of the product: cmd/a.py, compute/verbs.py" in out

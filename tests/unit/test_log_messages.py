@@ -29,19 +29,3 @@ def test_the_documentation_explains_each_code_and_no_other() -> None:
     for code, row in meanings.items():
         assert row.keys() == {"means", "do"}, code
         assert all(text.endswith(".") for text in row.values()), code
-
-
-@pytest.mark.parametrize(
-    ("line", "code"),
-    [
-        ('LOG.warning("[too-late] It is %s", 1)', "too-late"),
-        ('LOG.log(level, "[too-late] It is %s", 1)', "too-late"),
-        ('logging.getLogger("x").error("It is %s", 1)', ""),
-        ('self._logger.exception("[ironic] is wrong")', ""),
-        ("LOG.critical(text)", ""),
-    ],
-)
-def test_lines_are_found(line: str, code: str, tmp_path: pathlib.Path) -> None:
-    (tmp_path / "module.py").write_text(f'LOG.info("Fine")\nparser.error("No")\n{line}\n')
-    ((where, _, found, _),) = log_messages.lines(tmp_path)
-    assert (where, found) == ("module.py:3", code)

@@ -112,10 +112,3 @@ def test_links_to_other_sites_lead_where_we_know(page: Path) -> None:
     links = [urlsplit("".join(one)) for one in LINK.findall(page.read_text())]
     assert {link.hostname for link in links} <= SITES
     assert {link.scheme for link in links} <= {"https"}
-
-
-def test_what_is_wrong_is_found() -> None:
-    assert unknown("ironic-virt", "server create --flavor gold --wait web") is None
-    assert unknown("ironic-virt", "server create --flavr gold web") == "--flavr"
-    assert unknown("ironic-virt", "server creat web") == "server creat web"
-    assert unknown("ironic-virt-fleet", "pools") is None

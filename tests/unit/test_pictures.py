@@ -57,21 +57,3 @@ def test_there_are_pictures_and_each_is_on_a_page() -> None:
     pages = "".join(page.read_text() for page in PICTURES.parent.rglob("*.rst"))
     for picture in PICTURES.glob("*.svg"):
         assert f"pictures/{picture.name}" in pages
-
-
-def test_the_film_moves_on_request_and_ends_at_the_picture() -> None:
-    film = (PICTURES / "terminal-built.svg").read_text()
-    assert "pictures/terminal-built.svg" in (PICTURES.parent / "index.rst").read_text()
-    always, moving = film.partition("@media (prefers-reduced-motion: no-preference) {")[::2]
-    assert "#terminal-built .passing, #terminal-built .play {visibility: hidden}" in always
-    assert "animation" not in always
-    assert "#terminal-built:focus g {animation: " in moving
-    assert ' tabindex="0" ' in always
-    drawn = moving.partition("</style>")[2]
-    passing = re.findall(r'<g class="passing".*?</g>', drawn, re.DOTALL)
-    assert any(": deploying" in part for part in passing)
-    # What stays is the whole picture: no line is on another one.
-    stays = re.sub(r'<g class="passing".*?</g>', "", drawn, flags=re.DOTALL)
-    places = re.findall(r'<text x="12" y="(\d+)">', stays)
-    assert len(places) == len(set(places))
-    assert stays.count(": active, ") == 3

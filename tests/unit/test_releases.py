@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What came of a release is counted, and written into the table."""
+"""What came of a release is counted."""
 
-import csv
-import datetime
 from pathlib import Path
 
 import pytest
 
-from tests.releases import catalogue, record, scenarios
+from tests.releases import scenarios
 
 CASES = {
     "good": "",
@@ -43,27 +41,3 @@ def test_a_run_fails_as_pytest_does_whatever_its_tests_did(report, status, failu
     assert len(scenarios.read(report, status).failed) == failures
     report.unlink()
     assert len(scenarios.read(report, status).failed) == 1
-
-
-def test_the_table_keeps_the_row_of_a_release_that_failed_now(tmp_path: Path) -> None:
-    table = tmp_path / "releases.csv"
-    known = catalogue.releases()
-    newest, oldest = known["2026.2"], known["2024.1"]
-    before, today = datetime.date(2026, 1, 1), datetime.date(2026, 2, 2)
-    record.write(table, [record.Result(newest, "threads", scenarios=1)], before)
-    results = [
-        record.Result(newest, "threads", scenarios=2, failed=["t::bad"]),
-        record.Result(newest, "eventlet", scenarios=3, skipped={"too old": 1}),
-        record.Result(oldest, "eventlet", scenarios=4, again=["t::bad"]),
-    ]
-    record.write(table, results, today)
-    with table.open(newline="") as file:
-        rows = [
-            (row["Release"], row["Threading"], row["Scenarios"], row["Date"])
-            for row in csv.DictReader(file)
-        ]
-    assert rows == [
-        ("2024.1", "eventlet", "4 passed, 1 in any part at a second try", "2026-02-02"),
-        ("2026.2", "threads", "1 passed", "2026-01-01"),
-        ("2026.2", "eventlet", "3 passed, 1 not for it", "2026-02-02"),
-    ]

@@ -128,15 +128,3 @@ def test_a_field_bug_is_shown_by_a_test(row: dict[str, str]) -> None:
     (shown_by,) = QUOTED.findall(row["Shown by"])
     path, *names = shown_by.removeprefix("tests/").split("::")
     assert [name for name in names if missing(f"``{path}::{name}``")] == []
-
-
-def test_what_does_not_exist_is_found() -> None:
-    assert missing("``nova/test_life.py::test_nothing``, ``nova/test_nothing.py``") == [
-        "nova/test_life.py::test_nothing",
-        "nova/test_nothing.py",
-    ]
-    assert missing("``nova/test_life.py::TestLife``") == []
-    assert missing_by_words("``test_better``: ``Nothing``, ``test_nothing``") == [
-        "Nothing",
-        "test_nothing",
-    ]

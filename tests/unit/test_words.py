@@ -55,8 +55,3 @@ def test_the_help_calls_a_server_so() -> None:
     commands = [point for group in groups for point in metadata.entry_points(group=group)]
     assert len(commands) > 30
     assert [one.name for one in commands if INSTANCE.search(one.load().__doc__)] == []
-
-
-def test_sentences_are_found() -> None:
-    source = '"""Of an instance."""\nLOG.info("An instance")\nraise E(f"No instance {x}")\n'
-    assert list(sentences(source)) == ["No instance "]

@@ -1,20 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Medians, ratios and parts, and how a run ends.  The sides run in ``make bench``."""
+"""Medians and ratios, and how a run ends.  The sides run in ``make bench``."""
 
 import functools
 import importlib
 import json
 import sys
-import threading
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from benchmarks import cli, nova, nova_large, registry, results, waiting
-from benchmarks.nova_parts import Parts
-from tests.clock import VirtualClock
+from benchmarks import cli, nova, nova_large, registry, results
 
 
 def outcome(name: str = "example") -> results.Outcome:
@@ -36,21 +33,6 @@ def test_the_line_has_medians_and_the_peer_s_divided_by_ours() -> None:
         "peer": {"cpu": 75.0, "memory": 25.0},
         "ratio": {"cpu": 37.5, "memory": 2.5},
     }
-
-
-@pytest.mark.parametrize(
-    ("required", "limits", "names"),
-    [
-        ({"cpu": 37.5}, {"cpu": 2.0}, []),
-        ({"cpu": 38}, {}, ["cpu"]),
-        ({"speed": 1, "memory": 3}, {}, ["speed", "memory"]),
-        ({}, {"cpu": 1.9, "speed": 5}, ["cpu", "speed"]),
-    ],
-)
-def test_a_figure_that_falls_short_or_is_missing_is_named(required, limits, names) -> None:
-    said = results.shortfalls(outcome().summary(), required, limits)
-    assert len(said) == len(names)
-    assert all(name in text for text, name in zip(said, names, strict=True))
 
 
 @pytest.fixture
@@ -113,49 +95,8 @@ def test_whatever_is_required_or_drawn_is_measured(name: str, units: dict[str, s
     assert {*benchmark.required, *benchmark.limits, *drawn} <= units.keys()
 
 
-def test_time_goes_to_the_innermost_part_of_each_thread() -> None:
-    clock = VirtualClock(0)
-    parts = Parts(clock, lambda: clock() / 2)
-
-    def work(part: str, seconds: float, then: Callable[[], Any] = lambda: None) -> Any:
-        return parts.wrapped(lambda: (clock.advance(seconds), then()), part)
-
-    def wait_for_another() -> None:
-        thread = threading.Thread(target=work("placement", 7))
-        thread.start()
-        thread.join()
-
-    work("driver", 10, work("driver", 20, work("database", 100)))()
-    clock.advance(1000)
-    work("driver", 0, wait_for_another)()
-    # Time passes for both threads, and is not taken from the one that waits.
-    assert parts.taken() == {
-        "driver": {"wall": 37, "cpu": 18.5, "entered": 2},
-        "database": {"wall": 100, "cpu": 50, "entered": 1},
-        "placement": {"wall": 7, "cpu": 3.5, "entered": 1},
-    }
-
-
 def test_sides_that_differ_or_saw_nothing_have_no_figures() -> None:
     for offered in ({}, {"CUSTOM_A": 2}, {"CUSTOM_A": 1, "CUSTOM_B": 1}):
         with pytest.raises(AssertionError, match="what is free"):
             nova.compare("ours", offered, {"CUSTOM_A": 1})
     nova.compare("ours", {"CUSTOM_A": 1, "CUSTOM_B": 0}, {"CUSTOM_A": 1})
-
-
-NODE = "11111111-1111-4111-8111-111111111111"
-OTHER = "33333333-3333-4333-8333-333333333333"
-
-
-@pytest.mark.parametrize(
-    ("path", "query", "owner"),
-    [
-        ("/v1/nodes", "fields=uuid&shard=ours-2&provision_state=deploying", "ours-2"),
-        (f"/v1/nodes/{NODE}", "fields=uuid,name", "ours-2"),
-        ("/v1/nodes", f"marker={NODE}&shard=ours-2", "ours-2"),
-        ("/v1/nodes", f"marker={OTHER}&shard=ours-2", None),
-        ("/v1/nodes", "provision_state=deploying", None),
-    ],
-)
-def test_a_request_is_the_sides_that_it_names(path: str, query: str, owner: str | None) -> None:
-    assert waiting.whose(path, query, {"ours-2": "ours-2", NODE: "ours-2", OTHER: "p"}) == owner
