@@ -80,7 +80,7 @@ def test_a_lane_gets_its_time_and_none_when_all_is_used_up(tmp_path: Path) -> No
 def test_a_failure_in_the_background_is_a_failure(tmp_path: Path) -> None:
     rows = "row() { lane one false; }; other() { lane two true; };"
     script = f"{rows} in_background row; in_background other; lane here true; rejoin;"
-    lines, _ = run(script, tmp_path)
+    (*lines, _), _ = run(script, tmp_path)
     verdicts = {name: verdict for name, verdict, *_ in lines}
     assert verdicts == {"here": "passed", "one": "FAILED", "two": "passed"}
     _, said = run("row() { exit 0; }; in_background row; rejoin;", tmp_path)
