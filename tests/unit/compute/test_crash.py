@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The process dies between any two calls; another one goes on, and nothing is lost."""
+"""The process dies between any two calls; another one goes on, and all adds up."""
 
 import dataclasses
 from pathlib import Path
@@ -15,6 +15,7 @@ from tests.unit.compute.service_stage import ServiceStage, make_conf
 
 PASSWORD = "correct horse"
 VIF = "9d1c54a0-0000-4000-8000-000000000001"
+POOL = "gold~compute1"
 ARGUMENTS: dict[TaskState, dict[str, Any]] = {
     TaskState.RESCUING: {"password": PASSWORD},
     TaskState.ATTACHING_INTERFACE: {"vif": VIF},
@@ -54,13 +55,19 @@ CASES = {
 
 
 @pytest.fixture
-def deaths(records: Path) -> Deaths:
-    return Deaths(records, make_conf(records), arguments=ARGUMENTS)
+def deaths(request: pytest.FixtureRequest, records: Path) -> Deaths:
+    """Of a service that picks the nodes, or has Ironic pick them from a pool."""
+    if getattr(request, "param", None) != "ironic":
+        return Deaths(records, make_conf(records), arguments=ARGUMENTS)
+    return Deaths(records, make_conf(records, ironic={"node_selection": "ironic"}), POOL)
 
 
 def check_whole(stage: ServiceStage, uuid: str, where: str) -> None:
     """See that records and Ironic agree, and that nobody else has anything."""
     has = settled(stage, uuid, where)
+    if stage.db.pools.list():
+        check_pool(stage, uuid, has, where)
+        return
     assert [node.uuid for node in stage.db.compute_nodes.list() if node.instance_uuid] == has, (
         where
     )
@@ -71,7 +78,27 @@ def check_whole(stage: ServiceStage, uuid: str, where: str) -> None:
     assert free == set(stage.nodes) - set(has), where
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def check_pool(stage: ServiceStage, uuid: str, has: list[str], where: str) -> None:
+    """See that its numbers are right, and that nothing is reserved for nobody."""
+    allocated = {one["uuid"]: one["node_uuid"] for one in stage.fake.allocations()}
+    assert allocated == dict(zip([uuid], has, strict=False)), where
+    stage.fake.advance(120)
+    stage.service.refresh()
+    usable = sum(
+        not node["maintenance"] and node["provision_state"] == "available"
+        for node in stage.fake.nodes()
+    )
+    pool = stage.pool(POOL)
+    assert (pool.used, pool.free) == (len(has), usable), where
+
+
+BEGUN = {name: (case, "scheduler") for name, case in CASES.items()} | {
+    f"{name} in a pool": (CASES[name], "ironic") for name in ("build", "delete")
+}
+each_selection = pytest.mark.parametrize("deaths", ["scheduler", "ironic"], indirect=True)
+
+
+@pytest.mark.parametrize(("case", "deaths"), BEGUN.values(), ids=BEGUN, indirect=["deaths"])
 def test_what_was_begun_is_done(deaths: Deaths, case: Case) -> None:
     for where, again, uuid in deaths(*case.tasks):
         found = again.instance(uuid)
@@ -92,6 +119,7 @@ def test_what_was_begun_is_done(deaths: Deaths, case: Case) -> None:
         check_whole(again, uuid, where)
 
 
+@each_selection
 def test_a_build_that_failed_goes_on_elsewhere(deaths: Deaths) -> None:
     for where, again, uuid in deaths(prepare=a_deployment_fails):
         assert again.state(uuid) == ("active", None), where
@@ -105,4 +133,16 @@ def test_a_build_that_cannot_work_ends_in_error_with_the_reason(deaths: Deaths) 
     for where, again, uuid in deaths(prepare=image_fails):
         assert again.state(uuid) == ("error", None), where
         assert "image checksum" in again.fault(uuid), where
+        check_whole(again, uuid, where)
+
+
+@pytest.mark.parametrize("deaths", ["ironic"], indirect=True)
+def test_a_build_without_a_node_ends_in_error_and_keeps_no_place(deaths: Deaths) -> None:
+    def no_node_is_left(fake: FakeIronic) -> None:
+        for node in fake.nodes():
+            fake.set_node(node["uuid"], maintenance=True)
+
+    for where, again, uuid in deaths(prepare=no_node_is_left):
+        assert again.state(uuid) == ("error", None), where
+        assert "there is no node that would do" in again.fault(uuid), where
         check_whole(again, uuid, where)
