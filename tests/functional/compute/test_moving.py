@@ -177,11 +177,6 @@ def test_a_forced_source_that_still_reports_needs_force(move: Move) -> None:
     assert move.move(node, force=True).outcome is MoveOutcome.MOVED
 
 
-def test_a_node_without_a_record_is_told(move: Move) -> None:
-    report = move.move(STRANGER)
-    assert (report.outcome, report.source) == (MoveOutcome.NO_RECORD, None)
-
-
 def test_a_claim_without_an_instance_is_not_taken(move: Move) -> None:
     node = move.node()
     stage.claim(move.db, node, "old", STRANGER)
@@ -302,13 +297,6 @@ def test_a_refusal_costs_that_node_and_an_outage_costs_all(move: Move) -> None:
 
 
 # -- whole shards -------------------------------------------------------------
-
-
-def test_a_shard_is_what_ironic_says_it_is(move: Move) -> None:
-    inside = sorted([move.node(shard="a"), move.node(shard="a")])
-    move.node(shard="b")
-    move.node()
-    assert move.mover().nodes_of_shard("a") == inside
 
 
 # -- cut off at any point -----------------------------------------------------

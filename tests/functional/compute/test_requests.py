@@ -22,7 +22,6 @@ from ironic_virt.compute.states import TaskState, VmState
 from ironic_virt.exceptions import InvalidExtraSpec, NoValidHost
 from ironic_virt.scheduler.filter_scheduler import FilterScheduler
 from tests.functional.compute.stage import (
-    FLAVOR,
     claim,
     free_node,
     new_instance,
@@ -164,14 +163,6 @@ def test_places_of_a_pool_are_given_to_all_of_least_or_none(database_conf, db) -
     assert (pool.used, pool.free) == (3, 0)
 
 
-def test_without_a_node_the_answer_says_why_filter_by_filter(asking, db, nodes) -> None:
-    gold = dataclasses.replace(FLAVOR, extra_specs={"resources:CUSTOM_GOLD": "1"})
-    why = r"3 of 3 nodes free; CoreFilter \(at least 99 cores\) left 0"
-    with pytest.raises(NoValidHost, match=why):
-        asking.create(wanted(flavor=dataclasses.replace(gold, vcpus=99)))
-    assert db.instances.list() == []
-
-
 def test_a_node_that_was_taken_meanwhile_costs_another_try(asking, db, nodes, monkeypatch) -> None:
     look = db.candidates.offer
 
@@ -189,13 +180,6 @@ def test_a_node_that_was_taken_meanwhile_costs_another_try(asking, db, nodes, mo
         with pytest.raises(NoValidHost, match="none of 3 nodes is free"):
             asking.create(wanted(), least=least)
     assert len(db.instances.list()) == 1
-
-
-@pytest.mark.parametrize("service", [{"disabled": True}, {"forced_down": True}])
-def test_a_service_that_is_not_to_get_any_gets_none(asking, db, service) -> None:
-    db.services.update("one", **service)  # type: ignore[arg-type]
-    with pytest.raises(NoValidHost):
-        asking.create(wanted())
 
 
 def test_clients_at_once_never_get_a_node_twice(database_conf, db, nodes) -> None:

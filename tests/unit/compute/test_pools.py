@@ -133,22 +133,6 @@ def test_numbers_and_the_node_follow_an_instances_life(stage: ServiceStage) -> N
         assert (node["instance_uuid"], node["instance_info"]) == (None, {})
 
 
-def test_what_can_be_asked_of_an_instance_is_done_on_its_node(stage: ServiceStage) -> None:
-    uuid = stage.build(pool=POOL)
-    before = carriers(stage.fake)
-    for task, left in (
-        (TaskState.REBOOTING, "active"),
-        (TaskState.POWERING_OFF, "stopped"),
-        (TaskState.POWERING_ON, "active"),
-        (TaskState.REBUILDING, "active"),
-    ):
-        stage.do(uuid, task)
-        assert stage.state(uuid) == (left, None)
-        assert carriers(stage.fake) == before == {uuid: stage.instance(uuid).node}
-        stage.service.sync_power()
-        assert stage.state(uuid) == (left, None)
-
-
 def test_deleting_before_a_node_was_reserved_leaves_nothing(stage: ServiceStage) -> None:
     uuid = stage.create(pool=POOL)
     stage.do(uuid, TaskState.DELETING)
@@ -220,34 +204,6 @@ def test_sizes_are_matched_exactly_by_the_filters_of_bare_metal(set_stage, fake)
     smaller = dataclasses.replace(exact, memory_mb=8191)
     with pytest.raises(NoValidHost, match=r"ExactRamFilter \(exactly 8191 MiB of memory\) left 0"):
         stage.requests.create(new(smaller))
-
-
-def test_several_at_once_take_several_places_and_no_more(stage: ServiceStage) -> None:
-    asked = stage.requests.create(new(), least=3)
-    assert [one.instance.pool for one in asked] == [POOL] * 3
-    assert counts(stage) == (3, 3, 0)
-    with pytest.raises(NoValidHost, match="none of 3 nodes is free"):
-        stage.requests.create(new())
-    settle([stage])
-    assert set(carriers(stage.fake)) == {one.instance.uuid for one in asked}
-
-
-def test_instances_spread_over_services(set_stage: SetStage, fake: FakeIronic) -> None:
-    fake.add_nodes(9, **GOLD)
-    hosts = ("a", "b", "c")
-    stages = [set_stage(host, ironic=IRONIC).begin() for host in hosts]
-    asked = [stages[0].requests.create(new())[0] for _ in range(9)]
-    assert sorted(one.instance.host or "" for one in asked) == sorted(hosts * 3)
-    limited = set_stage(
-        "a",
-        ironic=IRONIC,
-        scheduler={
-            "enabled_filters": "ResourceClassFilter,NumInstancesFilter",
-            "max_instances_per_host": 3,
-        },
-    )
-    with pytest.raises(NoValidHost, match="NumInstancesFilter"):
-        limited.requests.create(new())
 
 
 def test_a_node_recorded_for_another_is_not_used_twice(stage, nodes) -> None:

@@ -3,7 +3,6 @@
 """What a test can do with the fake Ironic; that its API is Ironic's is tested by the checks
 of ``tests/conformance``."""
 
-import uuid
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,7 +13,6 @@ from ironic_virt.testing.fake_ironic import Conductor, Durations, FakeIronic, Re
 
 URL = "http://ironic.test"
 VERSION = "X-OpenStack-Ironic-API-Version"
-INSTANCE = str(uuid.UUID(int=7))
 EXTRA = [{"op": "add", "path": "/extra/a", "value": 1}]
 
 
@@ -78,15 +76,6 @@ def states(fake: FakeIronic, node: str) -> tuple[str, str | None]:
 # -- time ---------------------------------------------------------------------------
 
 
-def test_a_deployment_locks_the_node_until_its_time_is_over(fake: FakeIronic, api: Client) -> None:
-    node = fake.add_node()
-    api.provision(node, "active")
-    for moment, found in ((0, "deploying"), (9.9, "deploying"), (0.1, "active")):
-        fake.advance(moment)
-        assert fake.node(node)["provision_state"] == found
-        assert fake.node(node)["reservation"] == ("conductor-1" if found == "deploying" else None)
-
-
 def test_with_wait_states_the_second_half_is_not_locked() -> None:
     fake = FakeIronic(durations=Durations(deploy=10, undeploy=2, clean=2), wait_states=True)
     api = Client(fake)
@@ -103,15 +92,6 @@ def test_with_wait_states_the_second_half_is_not_locked() -> None:
             assert states(fake, node) == ("available", None)
     fake.advance(5)
     assert states(fake, node) == ("active", None)
-
-
-def test_a_follow_up_starts_at_the_end_of_the_former_step(fake: FakeIronic, api: Client) -> None:
-    node = fake.add_node(provision_state="active", instance_uuid=INSTANCE)
-    api.provision(node, "deleted")
-    fake.advance(20)
-    assert states(fake, node) == ("available", None)
-    assert fake.node(node)["provision_updated_at"] == "2026-01-01T00:00:20+00:00"
-    assert fake.node(node)["instance_uuid"] is None
 
 
 def test_durations_out_of_a_range_repeat_with_the_seed() -> None:
@@ -132,27 +112,6 @@ def test_durations_out_of_a_range_repeat_with_the_seed() -> None:
 
 
 # -- hardware ---------------------------------------------------------------------
-
-
-def test_an_operation_can_be_made_to_fail(fake: FakeIronic, api: Client) -> None:
-    node = fake.add_node()
-    fake.fail_next("deploy", "the disk is on fire")
-    api.provision(node, "active")
-    fake.settle()
-    assert states(fake, node) == ("deploy failed", "active")
-    assert fake.node(node)["last_error"] == "the disk is on fire"
-    fake.fail_next("clean", "no ramdisk", node=node)
-    api.provision(node, "deleted")
-    fake.settle()
-    values = fake.node(node)
-    assert states(fake, node) == ("clean failed", "available")
-    assert (values["maintenance"], values["fault"]) == (True, "clean failure")
-    fake.add_node()
-    fake.fail_next("allocate", "out of luck")
-    api.send("POST", "/allocations", {"uuid": INSTANCE, "resource_class": "baremetal"})
-    assert "out of luck" in api.get(f"/allocations/{INSTANCE}")["last_error"]
-    with pytest.raises(ValueError, match="none of deploy"):
-        fake.fail_next("explode", "boom")
 
 
 # -- how it is set up ---------------------------------------------------------------
@@ -220,19 +179,3 @@ def test_a_delay_moves_the_virtual_clock_or_really_sleeps(fake: FakeIronic, api:
     slow.faults.delay(2.5)
     assert Client(slow).send("GET", "/nodes").status_code == 200
     assert slept == [2.5]
-
-
-def test_a_fault_strikes_from_the_nth_match_and_sees_the_body(fake, api) -> None:
-    fake.faults.status(500, "GET", "/nodes", nth=2, count=2)
-    found = [api.send("GET", "/nodes").status_code for _ in range(5)]
-    assert found == [200, 500, 500, 200, 200]
-    node = fake.add_node()
-    fake.faults.status(
-        409, "PUT", count=None, when=lambda method, path, body: body["target"] == "power on"
-    )
-    path = f"/nodes/{node}/states/power"
-    assert api.send("PUT", path, {"target": "power off"}).status_code == 202
-    assert api.send("PUT", path, {"target": "power on"}).status_code == 409
-    fake.faults.clear()
-    fake.settle()
-    assert api.send("PUT", path, {"target": "power on"}).status_code == 202
