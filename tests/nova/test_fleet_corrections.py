@@ -57,14 +57,6 @@ def correct(code: str, placement: Any, ironic: Any, about: str = NODE, **facts: 
     return corrections.CORRECTIONS[code](finding, placement, ironic)
 
 
-@pytest.mark.parametrize("servers", [[], [GONE]], ids=["unknown", "deleted"])
-@pytest.mark.parametrize("kind", [None, "INSTANCE", "MIGRATION"])
-def test_allocations_of_nobody_are_deleted(placement, ironic, known, servers, kind) -> None:
-    known["servers"], placement.consumer_type.return_value = servers, kind
-    correct("allocation-of-nobody", placement, ironic, consumer=SERVER)
-    placement.delete_allocations.assert_called_once_with(SERVER)
-
-
 @pytest.mark.parametrize(
     ("now", "kind"),
     [
@@ -81,14 +73,6 @@ def test_allocations_of_somebody_stay(placement, ironic, known, now, kind) -> No
     with pytest.raises(corrections.NoLongerSo):
         correct("allocation-of-nobody", placement, ironic, consumer=SERVER)
     placement.delete_allocations.assert_not_called()
-
-
-@pytest.mark.parametrize("code", ["allocation-missing", "allocation-elsewhere"])
-def test_a_server_gets_its_allocation(placement, ironic, known, code) -> None:
-    correct(code, placement, ironic, about="former", server=SERVER, provider=NODE)
-    placement.allocate.assert_called_once_with(
-        SERVER, NODE, "project", "user", instead_of="former"
-    )
 
 
 @pytest.mark.parametrize(

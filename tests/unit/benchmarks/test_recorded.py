@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import cli, nova, plots, registry, results, table
+from benchmarks import cli, registry, results, table
 
 PAGES = pathlib.Path(__file__).parents[3] / "doc" / "source" / "contributor"
 DOCUMENTED = "".join(page.read_text() for page in PAGES.glob("benchmarks*.rst"))
@@ -51,19 +51,6 @@ def test_the_documentation_shows_the_records_table_and_plots(recorded) -> None:
     for plot in recorded.plots:
         assert (cli.RECORDED / f"{plot.name}.svg").stat().st_size > 1000
         assert f"results/{plot.name}.svg" in DOCUMENTED
-
-
-def test_the_overview_is_drawn_when_its_benchmarks_are_recorded(tmp_path: pathlib.Path) -> None:
-    overview = tmp_path / "overview.svg"
-    round_ = dict.fromkeys(nova.UNITS, 1.0)
-    for name in registry.RELEASES:
-        assert not overview.exists()
-        outcome = results.Outcome(name, [round_], [round_], nova.UNITS, {}, pools=[round_])
-        results.write(results.record(outcome), tmp_path)
-        assert cli.main([name, "--redraw", "--results", str(tmp_path)]) == 0
-    assert overview.exists()
-    drawn = {side for side in plots.SIDES if plots._COLOURS[side].lower() in overview.read_text()}
-    assert drawn == {"ours", "peer", "pools"}
 
 
 def test_a_page_with_the_overview_says_what_was_compared() -> None:

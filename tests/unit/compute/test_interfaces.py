@@ -58,14 +58,6 @@ def test_one_comes_stays_over_a_rebuild_and_goes(stage, node, uuid) -> None:
     assert found.fault is None
 
 
-def test_nothing_is_attached_twice_or_detached_twice(stage: ServiceStage, uuid: str) -> None:
-    with pytest.raises(ConflictingRequest, match=f"it has the interface {FIRST} already"):
-        attach(stage, uuid, FIRST)
-    with pytest.raises(ConflictingRequest, match=f"it has no interface {SECOND}; it has {FIRST}"):
-        detach(stage, uuid, SECOND)
-    assert stage.state(uuid) == ("active", None)
-
-
 def test_a_node_without_a_free_port_leaves_it_as_it_was(stage, node, uuid) -> None:
     attach(stage, uuid)
     attach(stage, uuid, THIRD)

@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import pytest
-import requests
 
 from ironic_virt import virt
 from ironic_virt.baremetal.ports import Port, Portgroup
@@ -22,7 +21,7 @@ from ironic_virt.driver.network_data import (
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.config_drives import sent_drive, sent_drives
 from tests.unit.driver.conftest import DURATIONS
-from tests.unit.driver.stage import IMAGE, URL, VIF, SetStage, Stage
+from tests.unit.driver.stage import IMAGE, VIF, SetStage, Stage
 
 MAC = "02:00:00:00:00:0a"
 MEMBERS = (Port("port-1", "02:00:00:00:00:01"), Port("port-2", "02:00:00:00:00:02"))
@@ -183,15 +182,6 @@ def test_each_link_has_an_mtu_and_bond_members_the_bonds() -> None:
 
 
 # -- links --------------------------------------------------------------------
-
-
-def test_a_vif_has_the_address_of_its_port(stage: Stage, fake: FakeIronic, node: str) -> None:
-    stage.spawn(stage.instance(node))
-    found = stage.driver._network.links(node)
-    with fake.mock(URL):
-        headers = {"X-OpenStack-Ironic-API-Version": "1.50"}
-        (port,) = requests.get(f"{URL}/v1/ports", headers=headers, timeout=5).json()["ports"]
-    assert found == {VIF: Link(port["address"])}
 
 
 def test_a_vif_on_a_port_group_has_its_ports() -> None:
