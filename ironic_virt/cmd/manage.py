@@ -70,7 +70,7 @@ class Move(output.Lister):
             self.refuse("argument --without-ironic: not with --shard, which only Ironic knows")
 
     def act(self, args: argparse.Namespace) -> Any:
-        from ironic_virt.compute.moving import Mover
+        from ironic_virt.compute.moving import MoveOutcome, Mover
 
         client = None if args.without_ironic else self.ironic()
         mover = Mover(self.db, client, args.service, dry_run=args.dry_run, force=args.force)
@@ -96,7 +96,9 @@ class Move(output.Lister):
             if reports:
                 self.say(f"{len(reports)} nodes: {words}")
         for report in reports:
-            if not report.is_good and (args.shard is None or not report.needs_no_move):
+            # The service of a shard takes a node that no service has by itself.
+            is_free = args.shard is not None and report.outcome is MoveOutcome.NO_RECORD
+            if not (report.is_good or is_free):
                 self.code = 1
         return reports
 

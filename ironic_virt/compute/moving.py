@@ -77,11 +77,6 @@ class Move:
         good = (MoveOutcome.MOVED, MoveOutcome.WOULD_MOVE, MoveOutcome.ALREADY_THERE)
         return self.outcome in good
 
-    @property
-    def needs_no_move(self) -> bool:
-        """Whether no service has the node: the one that serves it takes it at a refresh."""
-        return self.outcome is MoveOutcome.NO_RECORD
-
     def refused(self, guard: str, reason: str) -> Move:
         """The move with the result that a guard keeps the node."""
         return dataclasses.replace(self, outcome=MoveOutcome.REFUSED, guard=guard, reason=reason)
@@ -127,12 +122,8 @@ class Mover(Part):
         :raises ServiceNotFound: there is no such service.
         """
         self._db.services.get(host)
-        nodes = sa.select(_NODE.c.uuid).where(_NODE.c.host == host)
-        carriers = sa.select(_INSTANCE.c.node).where(
-            _INSTANCE.c.host == host, _INSTANCE.c.node.is_not(None)
-        )
-        statement: sa.CompoundSelect[Any] = sa.union(nodes, carriers)
-        return sorted(uuid for (uuid,) in self._rows(statement))
+        carriers = {each.node for each in self._db.instances.list(host) if each.node}
+        return sorted(carriers.union(self._db.compute_nodes.uuids(host)))
 
     def move(self, nodes: Sequence[str]) -> Iterator[Move]:
         """Move nodes one by one, or say why not; errors of a node are in its row.

@@ -57,7 +57,6 @@ _UP_SECONDS = 300.0
 _LOOK_SECONDS = 0.1
 # What other transitions of the fake Ironic take, as a share of a deployment.
 _SHARES = {"deploy": 1.0, "undeploy": 0.3, "clean": 0.4, "power": 0.2}
-_SPREAD = 0.25
 
 
 class Server(NamedTuple):
@@ -82,8 +81,10 @@ def fake(nodes: int, deploy_time: float, _display: Display) -> Iterator[Server]:
         from ironic_virt.testing import fake_ironic
     except ModuleNotFoundError as error:
         raise exceptions.ExtrasMissing(error.name, "demo") from error
-    means = {name: deploy_time * share for name, share in _SHARES.items()}
-    spans = {name: (mean * (1 - _SPREAD), mean * (1 + _SPREAD)) for name, mean in means.items()}
+    spans = {
+        name: (0.75 * share * deploy_time, 1.25 * share * deploy_time)
+        for name, share in _SHARES.items()
+    }
     server = fake_ironic.FakeIronicServer(
         durations=fake_ironic.Durations(**spans),
         # As real hardware does: more states to show.

@@ -193,14 +193,16 @@ class Pools(Part):
 
         :param pools: all its pools; ``None``: Ironic doesn't pick its nodes.
         """
-        _save_pools(connection, host, pools)
+        # Equal pools are equal texts.
+        update = sa.update(tables.services).where(
+            _SERVICE.host == host, _SERVICE.pools.is_distinct_from(pools)
+        )
+        connection.execute(update.values(pools=pools))
 
-    @writes
-    def withdraw(self, connection: sa.Connection, host: str) -> None:
+    def withdraw(self, host: str) -> None:
         """Give no places in a service's pools until it reports again."""
-        if pools := pools_of(connection, [host]):
-            full = [dataclasses.replace(pool, reserved=pool.total) for pool in pools]
-            _save_pools(connection, host, full)
+        if pools := self.list(host):
+            self.save(host, [dataclasses.replace(pool, reserved=pool.total) for pool in pools])
 
 
 def _set(
@@ -230,16 +232,6 @@ def get(connection: sa.Connection, host: str, *, lock: bool = False) -> records.
     if row is None:
         raise errors.ServiceNotFound(host)
     return records.ComputeService(*row)
-
-
-def _save_pools(
-    connection: sa.Connection, host: str, pools: Sequence[records.NodePool] | None
-) -> None:
-    # Equal pools are equal texts.
-    update = sa.update(tables.services).where(
-        _SERVICE.host == host, _SERVICE.pools.is_distinct_from(pools)
-    )
-    connection.execute(update.values(pools=pools))
 
 
 def pools_of(
