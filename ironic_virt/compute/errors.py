@@ -114,7 +114,7 @@ class ComputeNodeInUse(RecordsError):
     """The record can't be deleted: an instance has the node."""
 
     sentence = (
-        "The compute node record of node {node} is kept: server {instance} has the node. "
+        "The compute node record of node {node} is kept: server {server} has the node. "
         "Delete the server first"
     )
 
@@ -122,7 +122,7 @@ class ComputeNodeInUse(RecordsError):
 class ClaimLost(RecordsError):
     """The node was not free any more when it was claimed; nothing was changed."""
 
-    sentence = "Node {node} was not free any more when it was claimed for server {instance}"
+    sentence = "Node {node} was not free any more when it was claimed for server {server}"
 
 
 # -- instances and flavors ----------------------------------------------------
@@ -131,7 +131,7 @@ class ClaimLost(RecordsError):
 class NoSuchInstance(RecordsError):
     """No instance has this uuid or name."""
 
-    sentence = "There is no server {instance!r}"
+    sentence = "There is no server {server!r}"
 
 
 class AmbiguousName(RecordsError):
@@ -143,13 +143,13 @@ class AmbiguousName(RecordsError):
 class ConflictingRequest(RecordsError):
     """The instance can't take this request now; nothing was changed."""
 
-    sentence = "Server {instance}: {reason}"
+    sentence = "Server {server}: {reason}"
 
 
 class InstanceExists(RecordsError):
     """There is an instance of this uuid already."""
 
-    sentence = "There is a server {instance} already"
+    sentence = "There is a server {server} already"
 
 
 class FlavorNotFound(RecordsError):
@@ -180,4 +180,4 @@ class PortTaken(InvalidRequest):
 class RequestTimeout(RecordsError):
     """What was asked for isn't done after so long; it still holds."""
 
-    sentence = "Not done after {seconds:g} s: server {instances}; the request continues"
+    sentence = "Not done after {seconds:g} s: server {servers}; the request continues"

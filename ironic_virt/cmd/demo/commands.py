@@ -14,6 +14,7 @@ import os
 import shlex
 import signal
 import sys
+import textwrap
 from collections.abc import Callable, Sequence
 from multiprocessing import forkserver
 from typing import NoReturn, TextIO
@@ -50,8 +51,9 @@ class Display:
         self._stream.flush()
 
     def command(self, line: str) -> None:
-        """Show a command that is about to run."""
-        self.note(f"\n$ {line}")
+        """Show a command that is about to run, as lines that fit into a terminal."""
+        lines = textwrap.wrap(line, 72, break_long_words=False, break_on_hyphens=False)
+        self.note("\n$ " + " \\\n    ".join(lines))
 
     def done(self, text: str, seconds: float) -> None:
         """Show that something is done, and how long it took."""

@@ -82,7 +82,7 @@ def test_only_its_owner_deletes_a_record_and_not_one_in_use(db: Database) -> Non
     made = create_building(db, new_instance(), used)
     with pytest.raises(errors.ComputeNodeInUse) as raised:
         db.compute_nodes.delete(used.uuid)
-    assert raised.value.instance == made.uuid
+    assert raised.value.server == made.uuid
     release(db, made.uuid)
     with pytest.raises(errors.ComputeNodeInUse):
         db.compute_nodes.delete(used.uuid)

@@ -320,7 +320,7 @@ def test_what_is_too_late_is_named_and_still_holds(asking, pauses, db) -> None:
     pauses.happenings = [lambda: finish(db, first), lambda: None, lambda: None]
     with pytest.raises(errors.RequestTimeout) as late:
         asking.wait([first, second], timeout=0.3)
-    assert late.value.instances == second.instance.uuid
+    assert late.value.servers == second.instance.uuid
     assert pauses.now == pytest.approx(0.3)
     assert db.instances.get(second.instance.uuid).task_state == "spawning"
 
