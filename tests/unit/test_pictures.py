@@ -29,6 +29,9 @@ def commands(picture: pathlib.Path) -> dict[str, list[list[str]]]:
     text = "\n".join(html.unescape(re.sub(r"<[^>]+>", "", line)) for line in shown)
     for part in text.replace("\\\n", "").split("$ ")[1:]:
         command, *lines = part.splitlines()
+        while lines and " -c " in lines[0]:
+            # Wrapped by the terminal.
+            command += f" {lines.pop(0)}"
         rows = [line.strip("| ").split("|") for line in lines if line.startswith("|")]
         found[command] = [[cell.strip() for cell in row] for row in rows]
     return found

@@ -46,7 +46,7 @@ def test_what_is_told_of_a_server_calls_it_so(room: str) -> None:
         f"{module.name}: {text}"
         for module in modules
         for text in sentences(module.read_text())
-        if INSTANCE.search(text) and not text.startswith(THEIRS)
+        if INSTANCE.search(re.sub("{[^}]*}", "", text)) and not text.startswith(THEIRS)
     ] == []
 
 
