@@ -72,8 +72,11 @@ define copy_of_checkout
 endef
 
 .PHONY: demo
-demo: $(DEMO)/.made-$(DIGEST) ## Build three servers on a fake Ironic; IRONIC=real: on a real one
-	$(DEMO)/bin/$(if $(filter real,$(IRONIC)),python -m tools.demo,ironic-virt demo)
+demo: $(DEMO)/.made-$(DIGEST) ## Build three servers on a fake Ironic; IRONIC=real: on a real one; IRONIC=metal: on a machine
+	$(DEMO)/bin/$(or $(DEMO_ON_$(IRONIC)),ironic-virt demo)
+
+DEMO_ON_real := python -m tools.demo
+DEMO_ON_metal := python -m tools.demo_metal
 
 .PHONY: test
 test: $(DEV)/.made-$(DIGEST) ## Run the unit and functional tests
@@ -188,7 +191,7 @@ nightly: export IRONIC_VIRT_TEST_DEPTH := nightly
 nightly: ## Run every lane whole, with long histories and all databases: hours
 	$(MAKE) --keep-going lint docs pictures-check test fuzz simulate simulate-long chaos chaos-disk \
 		databases conformance tempest integration nova any-state mixed-versions \
-		nova-deployment dist-check floors pythons releases
+		nova-deployment dist-check floors pythons releases metal metal-night
 
 # Files to spell-check. tests/ contains deliberate misspellings.
 SPELLED := *.rst *.md doc/source etc releasenotes/notes ironic_virt
@@ -224,6 +227,10 @@ docs: $(DEV)/.made-$(DIGEST) ## Build the documentation into doc/build/html
 .PHONY: pictures
 pictures: $(DEV)/.made-$(DIGEST) ## Draw what the demo and some commands show into the documentation
 	$(DEV)/bin/python tools/pictures.py
+
+.PHONY: picture-metal
+picture-metal: $(DEV)/.made-$(DIGEST) ## Draw what the demo shows on a machine; root
+	$(DEV)/bin/python tools/pictures.py --metal
 
 .PHONY: pictures-check
 pictures-check: $(DEV)/.made-$(DIGEST) ## See that the pictures show what the commands print today
@@ -262,6 +269,10 @@ deb: dist ## Build a package for Debian into dist/, for a host whose Nova is Deb
 .PHONY: metal
 metal: $(DEV)/.made-$(DIGEST) ## Deploy a QEMU machine with the real Ironic and agent; STEPS="enroll create"; root
 	$(DEV)/bin/python -m tests.metal $(STEPS)
+
+.PHONY: metal-night
+metal-night: $(DEV)/.made-$(DIGEST) ## Deploy two machines, one by UEFI; STEPS="enroll uefi"; root
+	$(DEV)/bin/python -m tests.metal --night $(STEPS)
 
 .PHONY: layouts
 layouts: $(DEV)/.made-$(DIGEST) deb ## Boot a server with Nova and the driver installed in five ways; root

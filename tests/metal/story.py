@@ -16,7 +16,7 @@ import traceback
 from collections.abc import Callable
 from urllib import parse
 
-from tools.real_ironic.metal import ADDRESS, MACHINE_ADDRESS, Lab
+from tools.real_ironic.metal import ADDRESS, Lab, Machine
 from tools.real_ironic.metal.machine import wait_for
 
 SECONDS = 3600.0
@@ -39,14 +39,18 @@ class Broken(Exception):
 
 
 class Story:
-    """The lab, its machine, a compute service, and what was counted.
+    """The lab, its machines, a compute service, and what was counted.
 
+    :param night: there are two machines, the second with UEFI, and Ironic picks the node.
+    :ivar machines: the first one is the machine of steps that need only one.
     :ivar checks: how many things were seen to be right.
     """
 
-    def __init__(self, lab: Lab) -> None:
+    def __init__(self, lab: Lab, night: bool = False) -> None:
         self.lab = lab
-        self.machine = lab.machine()
+        self.machines = [lab.machine(), *([lab.machine(1, uefi=True)] if night else [])]
+        self.machine = self.machines[0]
+        self.raw = self.image("disk.raw")
         self.checks = 0
         self.boot_ids: list[str] = []
         self.user_data = lab.directory / "user-data"
@@ -58,6 +62,7 @@ class Story:
             f"[ironic]\nauth_type = none\nendpoint_override = {lab.ironic_url}\n"
             "deploy_timeout = 7200\nrescue_timeout = 7200\npower_timeout = 1800\ntimeout = 300\n"
             "serial_console_state_timeout = 900\n"
+            f"node_selection = {'ironic' if night else 'scheduler'}\n"
         )
         (lab.directory / "state").mkdir()
 
@@ -88,16 +93,51 @@ class Story:
         """Ask for something of a server, and wait until it is done."""
         return self.command("server", *argv, "--wait", "--timeout", "7200", fails=fails)
 
-    def inside(self, command: str) -> str:
-        """Run a command in the server's system, as soon as it lets us in."""
-        return self.machine.wait_for_ssh(MACHINE_ADDRESS, command, SECONDS).strip()
+    def image(self, name: str) -> tuple[str, ...]:
+        """The arguments that name an image of the lab's."""
+        url, checksum = f"{self.lab.web}/{name}", self.lab.images.checksum(name)
+        return ("--image", url, "--image-checksum", checksum)
 
-    def boot_id(self) -> str:
+    def start_service(self) -> None:
+        """Start a compute service, and return when it knows the nodes."""
+        module, options = "ironic_virt.cmd.compute", ("--config-file", str(self.conf))
+        self.lab.run("ironic-virt-compute", [sys.executable, "-m", module, *options])
+        listing = ("node", "list", *(["--pools"] if self.machines[1:] else []), "-f", "value")
+
+        def are_known() -> bool:
+            return len(self.command(*listing).splitlines()) >= len(self.machines)
+
+        self.check("the service's nodes", wait_for("the service's nodes", are_known, SECONDS))
+
+    def create(self, name: str, machine: Machine, *image: str, flavor: str = "metal") -> None:
+        """Ask for a server with a config drive, and return when its user data has come."""
+        mark = machine.mark()
+        self.ask("create", "--flavor", flavor, *image, *self.given(machine), name)
+        line = machine.wait_for_line(f"METAL-USER-DATA {name}", mark, SECONDS)
+        self.check("user data on the serial line", line.endswith(f"{name} it-was-here"), line)
+
+    def given(self, machine: Machine) -> tuple[str, ...]:
+        """The arguments of what a server's config drive has."""
+        return (
+            *("--network", f"address={machine.address}/24,gateway={ADDRESS}"),
+            *("--user-data", str(self.user_data), "--key", f"{self.lab.key}.pub"),
+        )
+
+    def inside(self, command: str, machine: Machine | None = None) -> str:
+        """Run a command in the server's system, as soon as it lets us in."""
+        return (machine or self.machine).wait_for_ssh(command, SECONDS).strip()
+
+    def boot_id(self, machine: Machine | None = None) -> str:
         """Which boot the server's system is in; noted, and another one than ever before."""
-        boot_id = self.inside("cat /proc/sys/kernel/random/boot_id")
+        boot_id = self.inside("cat /proc/sys/kernel/random/boot_id", machine)
         self.check("a boot of its own", boot_id not in self.boot_ids, boot_id)
         self.boot_ids.append(boot_id)
         return boot_id
+
+    def log_in_to_rescue(self, machine: Machine) -> None:
+        """Log in to the rescue system, with the password."""
+        found = machine.wait_for_ssh("id -un; hostname", SECONDS, user="rescue", password=PASSWORD)
+        self.check("the rescue's password", found.split() == ["rescue", "ramdisk"], found.split())
 
     def status(self, server: str = "web") -> dict[str, str]:
         """What the service knows of a server."""
@@ -110,32 +150,18 @@ def enroll(story: Story) -> None:
     lab, machine = story.lab, story.machine
     lab.enroll(machine)
     lab.provision(machine, "provide", "available")
-    service = [sys.executable, "-m", "ironic_virt.cmd.compute", "--config-file", str(story.conf)]
-    lab.run("ironic-virt-compute", service)
     story.command("flavor", "create", "metal", "--resource-class", "metal")
-
-    def is_known() -> bool:
-        return "metal" in story.command("node", "list", "-f", "value")
-
-    story.check("the service knows the node", wait_for("the service's node", is_known, SECONDS))
+    story.start_service()
 
 
 def create(story: Story) -> None:
     """A raw image by URL, without its format, with a config drive."""
-    lab, machine = story.lab, story.machine
-    mark = machine.mark()
-    story.ask(
-        *("create", "--flavor", "metal"),
-        *("--image", f"{lab.web}/disk.raw", "--image-checksum", lab.images.checksum("disk.raw")),
-        *("--network", f"address={MACHINE_ADDRESS}/24,gateway={ADDRESS}"),
-        *("--user-data", str(story.user_data), "--key", f"{lab.key}.pub", "web"),
-    )
-    line = machine.wait_for_line("METAL-USER-DATA web", mark, SECONDS)
-    story.check("user data on the serial line", line.endswith("web it-was-here"), line)
+    machine = story.machine
+    story.create("web", machine, *story.raw)
     name = story.inside("hostname")
     story.check("key and host name", name == "web", name)
     network = story.inside("cat /etc/network/interfaces.d/*; ip -4 -oneline address")
-    static = re.search(rf"inet static(\n.*)*address {re.escape(MACHINE_ADDRESS)}", network)
+    static = re.search(rf"inet static(\n.*)*address {re.escape(machine.address)}", network)
     story.check("static address", static, static and static[0].split("\n")[-1])
     root = story.inside("df --output=size -m / | tail -n 1")
     story.check("root file system grown, MiB", int(root) > 4000, root)
@@ -196,10 +222,7 @@ def rescue(story: Story) -> None:
     story.boot_id()
     story.lab.change(machine, "driver_info/fast_track", True)
     story.ask(*asked)
-    found = machine.wait_for_ssh(
-        MACHINE_ADDRESS, "id -un; hostname", SECONDS, user="rescue", password=PASSWORD
-    )
-    story.check("the rescue's password", found.split() == ["rescue", "ramdisk"], found.split())
+    story.log_in_to_rescue(machine)
     story.ask("unrescue", "web")
     story.lab.change(machine, "driver_info/fast_track", False)
     story.boot_id()
@@ -221,16 +244,21 @@ def stop(story: Story) -> None:
 
 def delete(story: Story) -> None:
     """Cleaning wipes the disk."""
-    machine, lab = story.machine, story.lab
+    wipe(story, story.machine)
+
+
+def wipe(story: Story, machine: Machine) -> None:
+    """Delete the server, and see that cleaning wipes the machine's disk."""
+    lab = story.lab
     before = machine.first_megabyte()
     story.check("a partition table", before[SECTOR : SECTOR + 8] == b"EFI PART")
-    story.lab.change(machine, "automated_clean", True)
+    lab.change(machine, "automated_clean", True)
     story.ask("delete", "web")
     lab.wait_for_state(machine, "available")
     after = machine.first_megabyte()
     wiped = b"EFI PART" not in after and after[510:512] != b"\x55\xaa"
     story.check("the disk is wiped", wiped and not machine.is_on)
-    story.lab.change(machine, "automated_clean", False)
+    lab.change(machine, "automated_clean", False)
 
 
 def checksum(story: Story) -> None:
@@ -245,16 +273,19 @@ def checksum(story: Story) -> None:
     story.check("its reason", "failed to verify against checksum" in fault, fault[:400])
     story.check("no other node is tried", "no other node" not in said + fault)
     story.ask("delete", "bad")
-    story.lab.wait_for_state(story.machine, "available")
+    for machine in story.machines:
+        story.lab.wait_for_state(machine, "available")
 
 
-STEPS: dict[str, Callable[[Story], None]] = {
+Steps = dict[str, Callable[[Story], None]]
+
+STEPS: Steps = {
     step.__name__: step
     for step in (enroll, create, reboot, console, nmi, rescue, stop, delete, checksum)
 }
 
 
-def tell(lab: Lab, names: list[str], *, built: float) -> int:
+def tell(lab: Lab, steps: Steps, *, built: float, night: bool = False) -> int:
     """Go through the steps, and print the last line; return the exit code.
 
     :param built: seconds that were spent on images before.
@@ -264,11 +295,11 @@ def tell(lab: Lab, names: list[str], *, built: float) -> int:
     story = None
     ended = "all right"
     try:
-        story = Story(lab)
-        for name in names or STEPS:
-            print(f"  {name}: {STEPS[name].__doc__}", flush=True)
+        story = Story(lab, night)
+        for name, step in steps.items():
+            print(f"  {name}: {step.__doc__}", flush=True)
             at = time.monotonic()
-            STEPS[name](story)
+            step(story)
             took[name] = time.monotonic() - at
             print(f"  {name}: {took[name]:.0f} s", flush=True)
     except Exception as error:
@@ -278,8 +309,9 @@ def tell(lab: Lab, names: list[str], *, built: float) -> int:
         ended = f"FAILED: {(str(error) or type(error).__name__).splitlines()[0]}"
     times = ", ".join(f"{name} {seconds:.0f}" for name, seconds in took.items())
     print(
-        f"metal: {len(took)} steps, {story.checks if story else 0} checks, "
-        f"{time.monotonic() - began:.0f} s ({times}), images {built:.0f} s: {ended}",
+        f"metal{'-night' if night else ''}: {len(took)} steps, "
+        f"{story.checks if story else 0} checks, {time.monotonic() - began:.0f} s ({times}), "
+        f"images {built:.0f} s: {ended}",
         flush=True,
     )
     return int(ended != "all right")

@@ -33,8 +33,9 @@ _PYTHON = "/usr/bin/python3"
 class Images:
     """What was built.
 
-    :ivar directory: with ``kernel`` and ``ramdisk``, which run the agent, ``disk.raw`` and
-        ``disk.qcow2``, which servers are built with, and ``SHA256SUMS`` of these two.
+    :ivar directory: with ``kernel`` and ``ramdisk``, which run the agent, ``esp.img``, which
+        boots them by UEFI, ``disk.raw``, ``disk.qcow2`` and ``part.raw``, which servers are built
+        with, and ``SHA256SUMS`` of these three.
     """
 
     directory: Path

@@ -22,18 +22,16 @@ from tools.real_ironic.configuration import Options
 from tools.real_ironic.environment import IronicEnvironment, Progress, ignore_progress
 from tools.real_ironic.metal import bmc, host
 from tools.real_ironic.metal.images import Images
-from tools.real_ironic.metal.machine import Machine, wait_for
+from tools.real_ironic.metal.machine import FIRMWARE, Machine, Place, wait_for
 from tools.real_ironic.service import RealIronic
 
 ADDRESS = "172.22.0.1"
-"""Of everything but the machine."""
-
-MACHINE_ADDRESS = "172.22.0.101"
-"""That the machine gets by DHCP."""
+"""Of everything but the machines."""
 
 _PREFIX = 24
 _IRONIC, _REDFISH, _WEB = 6385, 8000, 8081
 _PATIENCE = 1800.0
+_MACHINES = 2
 
 _QEMU_CONF = """
 user = "root"
@@ -77,6 +75,7 @@ deploy_kernel = file://{images}/kernel
 deploy_ramdisk = file://{images}/ramdisk
 rescue_kernel = file://{images}/kernel
 rescue_ramdisk = file://{images}/ramdisk
+bootloader = file://{images}/esp.img
 file_url_allowed_paths = {images}
 disable_zstandard_decompression = true
 deploy_callback_timeout = 7200
@@ -91,6 +90,7 @@ erase_devices_priority = 0
 erase_devices_metadata_priority = 10
 [agent]
 image_download_source = http
+enable_bios_bootloader_install = true
 deploy_logs_collect = never
 command_timeout = 600
 [console]
@@ -152,9 +152,10 @@ class Lab:
         host.run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(self.key))
         web = self.directory / "web"
         web.mkdir()
-        for name in ("disk.raw", "disk.qcow2", "SHA256SUMS", "kernel"):
+        for name in ("disk.raw", "disk.qcow2", "part.raw", "SHA256SUMS", "kernel", "ramdisk"):
             (web / name).symlink_to(self.images.directory / name)
         self._libvirtd(libvirt)
+        self._dhcp()
         self.run("web", ["python3", "-m", "http.server", str(_WEB), "--directory", str(web)])
         self._redfish()
         self._ironic = self._stack.enter_context(
@@ -166,7 +167,7 @@ class Lab:
             )
         )
 
-    def run(self, name: str, command: list[str], **variables: str) -> None:
+    def run(self, name: str, command: list[str], **variables: str) -> subprocess.Popen[bytes]:
         """Start a program, which ends with the lab."""
         with (self.directory / f"{name}.log").open("ab") as output:
             process = subprocess.Popen(
@@ -177,6 +178,7 @@ class Lab:
                 env={**os.environ, "PATH": host.path(), **variables},
             )
         self._stack.callback(process.terminate)
+        return process
 
     def logs(self) -> Iterator[tuple[str, str]]:
         """What the programs have printed, and the machine on its serial line."""
@@ -213,7 +215,8 @@ class Lab:
             f"SUSHY_EMULATOR_LISTEN_PORT = {_REDFISH}\n"
             f"SUSHY_EMULATOR_LIBVIRT_URI = '{self.libvirt}'\n"
             "SUSHY_EMULATOR_STORAGE_POOL = 'default'\n"
-            "SUSHY_EMULATOR_BOOT_LOADER_MAP = {'Legacy': {'x86_64': None}}\n"
+            f"SUSHY_EMULATOR_BOOT_LOADER_MAP = {{'UEFI': {{'x86_64': '{FIRMWARE}'}}, "
+            "'Legacy': {'x86_64': None}}\n"
         )
         command = [str(self.images.emulator), "--config", str(conf)]
         self.run("redfish", command, TMPDIR=str(self.directory))
@@ -226,23 +229,28 @@ class Lab:
 
         wait_for("the Redfish emulator", answers, _PATIENCE)
 
-    def machine(self, name: str = "metal-0") -> Machine:
-        """Make a machine, with its DHCP server and the BMC of its serial line."""
-        mac = "52:54:00:aa:00:01"
-        machine = Machine(name, mac, self.directory, self.libvirt, self.key)
-        address = MACHINE_ADDRESS
+    def _dhcp(self) -> None:
+        addresses = [f"{_mac(number)},{_address(number)}" for number in range(_MACHINES)]
         self.run(
             "dnsmasq",
             [
                 *("dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--port=0"),
                 *("--interface=br0", "--bind-interfaces", "--user=root", "--log-facility=-"),
-                *(f"--dhcp-range={address},static,1h", f"--dhcp-host={mac},{address}"),
+                f"--dhcp-range={_address(0)},static,1h",
+                *(f"--dhcp-host={pair}" for pair in addresses),
                 *(f"--dhcp-option=3,{ADDRESS}", f"--dhcp-leasefile={self.directory}/leases"),
                 f"--pid-file={self.directory}/dnsmasq.pid",
             ],
         )
-        for name, command in bmc.commands(machine, self.directory, ADDRESS, self.libvirt).items():
-            self.run(name, command)
+
+    def machine(self, number: int = 0, *, uefi: bool = False) -> Machine:
+        """Make a machine; the first one with a BMC for its serial line."""
+        place = Place(f"metal-{number}", _mac(number), _address(number), self.directory, uefi)
+        machine = Machine(place, self.libvirt, self.key)
+        if not number:
+            commands = bmc.commands(machine, self.directory, ADDRESS, self.libvirt)
+            for name, command in commands.items():
+                self.run(name, command)
         return machine
 
     def _options(self, web: Path) -> Options:
@@ -285,7 +293,7 @@ class Lab:
         patch = [{"op": "add", "path": f"/{path}", "value": value}]
         self.call("PATCH", f"/nodes/{machine.name}", patch)
 
-    def enroll(self, machine: Machine) -> None:
+    def enroll(self, machine: Machine, resource_class: str = "metal") -> None:
         """Make the machine a node that Ironic can manage."""
         node = self.call(
             "POST",
@@ -300,14 +308,14 @@ class Lab:
                     "redfish_password": "unused",
                     **bmc.driver_info(ADDRESS),
                 },
-                "resource_class": "metal",
+                "resource_class": resource_class,
                 "automated_clean": False,
                 "properties": {
                     "cpus": 1,
                     "memory_mb": 2048,
                     "local_gb": 5,
                     "cpu_arch": "x86_64",
-                    "capabilities": "boot_mode:bios",
+                    "capabilities": f"boot_mode:{'uefi' if machine.uefi else 'bios'}",
                 },
             },
         )
@@ -324,12 +332,23 @@ class Lab:
 
         :raises RuntimeError: it has failed.
         """
+        wait_for(f"node {machine.name} in {state!r}", lambda: self.is_in(machine, state), seconds)
 
-        def look() -> bool:
-            node = self.call("GET", f"/nodes/{machine.name}")
-            at = node["provision_state"]
-            if at.endswith("failed") or at == "error":
-                raise RuntimeError(f"the node is in {at!r}: {node['last_error']}")
-            return bool(at == state and node["reservation"] is None)
+    def is_in(self, machine: Machine, state: str) -> bool:
+        """Whether the node is in a provision state, and Ironic has no more to do with it.
 
-        wait_for(f"node {machine.name} in {state!r}", look, seconds)
+        :raises RuntimeError: it has failed.
+        """
+        node = self.call("GET", f"/nodes/{machine.name}")
+        at = node["provision_state"]
+        if at.endswith("failed") or at == "error":
+            raise RuntimeError(f"the node is in {at!r}: {node['last_error']}")
+        return bool(at == state and node["reservation"] is None)
+
+
+def _mac(number: int) -> str:
+    return f"52:54:00:aa:00:{number + 1:02x}"
+
+
+def _address(number: int) -> str:
+    return f"172.22.0.{101 + number}"

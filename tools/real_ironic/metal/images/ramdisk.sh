@@ -31,7 +31,7 @@ echo /opt/agent >"$root/usr/lib/python3/dist-packages/agent.pth"
 # Only the modules that the machine needs, with those that they need.
 version=$(basename "$scratch"/disk/lib/modules/*)
 for module in virtio_pci virtio_blk virtio_net virtio_rng ata_piix sr_mod isofs vfat loop \
-    button evdev ext4 nls_ascii nls_cp437 dm_mod raid1; do
+    button evdev ext4 nls_ascii nls_cp437 dm_mod raid1 efivarfs; do
     modprobe --dirname "$scratch/disk" --set-version "$version" --show-depends "$module"
 done | sed -nE "s|^insmod $scratch/disk/([^ ]*).*|\1|p" | sort -u >"$scratch/modules"
 tar -C "$scratch/disk" -c -T "$scratch/modules" "lib/modules/$version"/modules.{order,builtin} \
