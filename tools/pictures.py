@@ -2,12 +2,16 @@
 
 """Run commands in a terminal of 80 columns, and draw what they show into the documentation.
 
-    python tools/pictures.py [--check] [DIRECTORY]
+    python tools/pictures.py [--check | --metal] [DIRECTORY]
 
 The commands run on a fake Ironic, as a user would run them.  Uuids are replaced by the order in
 which they appear, and so are ports and names of temporary directories: two runs differ in times,
 and in which nodes the scheduler has picked.  One picture is a film: it shows its last frame until
 a reader clicks on it or moves to it by keyboard; then CSS shows what was on the screen when.
+
+With ``--metal`` only the demo on a machine is drawn, many times as fast as it was.  It takes root
+and some minutes, so it isn't among those that are checked.  On a page of others it brings its
+own styles.
 
 With ``--check`` nothing is written, and the exit status is 1 if a command shows other lines now,
 uuids and numbers aside.
@@ -73,6 +77,14 @@ _SECONDS = 300.0
 # Of a film: a screen that is still for so long is a frame, how far they are apart at least, how
 # long the last one stays.
 _STILL, _APART, _STAYS = 0.02, 0.5, 5.0
+# How many times as fast a film of minutes is.
+_FASTER = 10
+# Of no weight where a page has styles.
+_ALONE = """\
+:where(#terminal-metal) {background: #f6f8fa; color: #1f2328; fill: #1f2328; font: 14px monospace}
+:where(#terminal-metal text) {white-space: pre}
+:where(#terminal-metal .bold) {font-weight: 600}
+:where(#terminal-metal .green) {fill: #1a7f37}"""
 
 Span = tuple[str, str]
 """Text, and the CSS classes that it has."""
@@ -154,7 +166,7 @@ def svg(name: str, title: str, lines: list[list[Span]]) -> str:
     return "\n".join([*_head(name, title, len(lines)), *_drawn(lines), "</svg>", ""])
 
 
-def film(name: str, title: str, frames: Sequence[Frame]) -> str:
+def film(name: str, title: str, frames: Sequence[Frame], styles: Sequence[str] = ()) -> str:
     """A picture of the last frame, which moves once it has the focus."""
     last = len(frames) - 1
     shown: dict[tuple[int, int], list[str]] = {}
@@ -181,6 +193,7 @@ def film(name: str, title: str, frames: Sequence[Frame]) -> str:
     rows = max(len(lines) for _, lines in frames)
     style = [
         "  <style>",
+        *styles,
         f"#{name} .passing, #{name} .play {{visibility: hidden}}",
         "@media (prefers-reduced-motion: no-preference) {",
         f"#{name}:not(:focus) .play {{cursor: pointer; visibility: visible}}",
@@ -228,15 +241,29 @@ def demo() -> tuple[list[list[Span]], list[Frame]]:
     terminal.run(["ironic-virt", "demo"])
     known: dict[str, str] = {}
     whole = replaced(terminal.lines(), known)
-    frames: list[Frame] = []
-    for at, lines in terminal.frames:
-        part = between(
-            replaced(lines, known), "ironic-virt server create", "ironic-virt server reboot"
-        )
-        if not frames or (part != frames[-1][1] and at - frames[-1][0] >= _APART):
-            frames = [*frames, (at, part)] if part else []
-    final = between(whole, "ironic-virt server create", "ironic-virt server reboot")
-    return whole, [*frames, (frames[-1][0] + _APART, final)]
+    cut = ("ironic-virt server create", "ironic-virt server reboot")
+    parts = [(at, between(replaced(lines, known), *cut)) for at, lines in terminal.frames]
+    return whole, thin(parts, between(whole, *cut))
+
+
+def thin(frames: Sequence[Frame], final: list[list[Span]]) -> list[Frame]:
+    """Return the frames that differ and are apart, and the last one."""
+    kept: list[Frame] = []
+    for at, part in frames:
+        if part and (not kept or (part != kept[-1][1] and at - kept[-1][0] >= _APART)):
+            kept.append((at, part))
+    return [*kept, (kept[-1][0] + _APART, final)]
+
+
+def metal() -> str:
+    """The demo on a machine: a film with its own styles."""
+    terminal = Terminal()
+    terminal.run([sys.executable, "-m", "tools.demo_metal"])
+    cut = ("# 1.", "# 4.")
+    parts = [(at / _FASTER, between(lines, *cut)) for at, lines in terminal.frames]
+    frames = thin(parts, between(terminal.lines(), *cut))
+    title = "A server is built on a machine, whose serial line stands after the bar"
+    return film("terminal-metal", title, frames, [_ALONE])
 
 
 def between(lines: list[list[Span]], first: str, last: str) -> list[list[Span]]:
@@ -302,13 +329,15 @@ def main() -> int:
     """Return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="Write nothing; compare.")
+    parser.add_argument("--metal", action="store_true", help="Draw the demo on a machine.")
     parser.add_argument("directory", nargs="?", type=Path, default=PICTURES)
     args = parser.parse_args()
     os.environ["TERM"] = "xterm-256color"
     os.environ["PATH"] = f"{PROGRAMS}{os.pathsep}{os.environ['PATH']}"
     os.environ.pop("NO_COLOR", None)
     different = 0
-    for name, picture in pictures().items():
+    drawn = {"terminal-metal.svg": metal()} if args.metal else pictures()
+    for name, picture in drawn.items():
         path = args.directory / name
         if args.check:
             new, old = (
