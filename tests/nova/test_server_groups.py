@@ -93,8 +93,9 @@ class Racks(Fleet):
 
     def settle(self) -> list[dict[str, Any]]:
         """All servers when nothing is done to any, and Nova has written why some failed."""
+        # In older releases a list lacks the faults of servers that got no host.
         return self.until(
-            self.api.get_servers,
+            lambda: [self.api.get_server(one["id"]) for one in self.api.get_servers()],
             lambda seen: all(
                 (one["status"] == "ACTIVE" or "fault" in one) and not one["OS-EXT-STS:task_state"]
                 for one in seen
