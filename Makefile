@@ -72,7 +72,7 @@ define copy_of_checkout
 endef
 
 .PHONY: demo
-demo: $(DEMO)/.made-$(DIGEST) ## Build three servers on a fake Ironic; IRONIC=real: on a real one; IRONIC=metal: on a machine
+demo: $(DEMO)/.made-$(DIGEST) ## Build servers on a fake Ironic; IRONIC=real: a real one; IRONIC=metal: a machine
 	$(DEMO)/bin/$(or $(DEMO_ON_$(IRONIC)),ironic-virt demo)
 
 DEMO_ON_real := python -m tools.demo

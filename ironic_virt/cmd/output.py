@@ -65,7 +65,7 @@ class ShowOne(Configured, show.ShowOne):
         return one(self.columns_of(args), result)
 
 
-class Values(columns.FormattableColumn):  # type: ignore[type-arg]
+class Values(columns.FormattableColumn):  # type: ignore[type-arg]  # old cliff has none
     """A mapping or a sequence: for people as ``key='value', ...``."""
 
     def human_readable(self) -> str:
@@ -75,7 +75,7 @@ class Values(columns.FormattableColumn):  # type: ignore[type-arg]
         return ", ".join(str(value) for value in self._value)
 
 
-class Words(columns.FormattableColumn):  # type: ignore[type-arg]
+class Words(columns.FormattableColumn):  # type: ignore[type-arg]  # old cliff has none
     """A value that is shown to people in other words than to programs."""
 
     def __init__(self, value: Any, words: str) -> None:
