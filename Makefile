@@ -146,13 +146,16 @@ mixed-versions: $(DEV)/.made-$(DIGEST) ## Upgrade and roll back services in ORDE
 		$(if $(SEED),--seed $(SEED))
 
 .PHONY: nova-deployment
-nova-deployment: $(DEPLOYMENT)/.made-$(DIGEST) ## Run the built wheel in a Nova of several processes
+nova-deployment: wheel-in-deployment ## Run the built wheel in a Nova of several processes
+	$(DEPLOYMENT)/bin/python -m pytest tests/nova_deployment $(PYTEST_ARGS)
+
+.PHONY: wheel-in-deployment
+wheel-in-deployment: $(DEPLOYMENT)/.made-$(DIGEST)
 	rm -rf $(DEPLOYMENT)/dist
 	$(call copy_of_checkout,$(DEPLOYMENT)/source)
 	$(NOVA)/bin/python -m build --wheel --outdir $(DEPLOYMENT)/dist $(DEPLOYMENT)/source >/dev/null
 	rm -rf $(DEPLOYMENT)/source
 	$(PIP_FOR_DEPLOYMENT) --force-reinstall $(DEPLOYMENT)/dist/*.whl
-	$(DEPLOYMENT)/bin/python -m pytest tests/nova_deployment $(PYTEST_ARGS)
 
 .PHONY: releases
 releases: $(UV)/.made-$(DIGEST) ## Run our wheel in each release of OpenStack; RELEASE=2025.1: in that one
@@ -271,8 +274,8 @@ metal: $(DEV)/.made-$(DIGEST) ## Deploy a QEMU machine with the real Ironic and 
 	$(DEV)/bin/python -m tests.metal $(STEPS)
 
 .PHONY: metal-night
-metal-night: $(DEV)/.made-$(DIGEST) ## Deploy two machines, one by UEFI; STEPS="enroll uefi"; root
-	$(DEV)/bin/python -m tests.metal --night $(STEPS)
+metal-night: wheel-in-deployment ## Deploy two machines, one by UEFI, then by Nova; STEPS="enroll uefi"; root
+	$(DEPLOYMENT)/bin/python -m tests.metal --night $(STEPS)
 
 .PHONY: layouts
 layouts: $(DEV)/.made-$(DIGEST) deb ## Boot a server with Nova and the driver installed in five ways; root

@@ -2,9 +2,10 @@
 
 """The steps with two machines: one boots by BIOS, the other one by UEFI.
 
-Ironic picks the nodes, from pools.
+Ironic picks the nodes, from pools; in the last one Nova does.
 """
 
+from tests.metal.nova import nova
 from tests.metal.story import SECONDS, Steps, Story, wipe
 from tests.metal.story import checksum as ask_with_wrong_checksum
 from tools.real_ironic.metal.machine import wait_for
@@ -96,4 +97,6 @@ def checksum(story: Story) -> None:
     story.check("the machine that stays off", len(idle) == 1, idle)
 
 
-STEPS: Steps = {step.__name__: step for step in (enroll, uefi, partition, fallback, checksum)}
+STEPS: Steps = {
+    step.__name__: step for step in (enroll, uefi, partition, fallback, checksum, nova)
+}

@@ -66,6 +66,7 @@ class Deployment:
     :param steps: measures what is done with it.
     :param progress: called with a line about each long step.
     :param installation: of Nova and of our package.
+    :param glance: what serves images; by default one without contents.
     :ivar nodes: the uuids of the nodes at the start, by shard.
     :ivar computes: the ``nova-compute`` of each host.
     :ivar ironic: the Ironic.
@@ -85,9 +86,11 @@ class Deployment:
         steps: Steps,
         progress: Callable[[str], None],
         installation: Installation | None = None,
+        glance: StandInGlance | None = None,
     ) -> None:
         self._directory = directory
         self._installation = installation or Installation()
+        self._glance = glance or StandInGlance()
         self.ironic = ironic
         self._options = dict(computes)
         self._make_nodes = make_nodes
@@ -136,11 +139,11 @@ class Deployment:
             databases=self.databases,
             ironic=self.ironic.url,
             placement=placement,
-            glance=enter(StandInGlance()).url,
+            glance=enter(self._glance).url,
             neutron=enter(StandInNeutron()).url,
         )
         self.operator = Operator(self.ironic.url, placement, self.steps.own)
-        self.user = User(f"http://127.0.0.1:{ports['nova-api']}")
+        self.user = User(f"http://127.0.0.1:{ports['nova-api']}", self._endpoints.neutron)
         self._write_files()
         self._progress("Making the schemas of Nova and Placement")
         self._make_schemas()

@@ -62,10 +62,12 @@ class Server:
 
 
 class User:
-    """Asks Nova's API; an admin, who also sees nodes and hosts."""
+    """Asks Nova's API and Neutron's; an admin, who also sees nodes and hosts."""
 
-    def __init__(self, url: str) -> None:
-        self._nova = _Api(f"{url}/v2.1", **{"OpenStack-API-Version": "compute 2.93"})
+    def __init__(self, url: str, neutron: str) -> None:
+        self._neutron = _Api(f"{neutron}/v2.0")
+        # From 2.93 on Nova's own driver refuses any rebuild.
+        self._nova = _Api(f"{url}/v2.1", **{"OpenStack-API-Version": "compute 2.92"})
 
     def services_up(self) -> set[tuple[str, str]]:
         """Binary and host of the services that are up."""
@@ -98,10 +100,12 @@ class User:
         specs[f"resources:{custom}"] = "1"
         self._nova("POST", f"/flavors/{FLAVOR}/os-extra_specs", {"extra_specs": specs})
 
-    def boot(self, count: int, **more: Any) -> None:
-        """Ask for some servers in one request."""
+    def boot(self, count: int, **more: Any) -> str:
+        """Ask for some servers in one request; the uuid of the first one."""
         wanted = {"name": "server", "imageRef": IMAGE, "flavorRef": FLAVOR, "networks": "none"}
-        self._nova("POST", "/servers", {"server": {**wanted, "min_count": count, **more}})
+        asked = {"server": {**wanted, "min_count": count, **more}}
+        uuid: str = self._nova("POST", "/servers", asked)["server"]["id"]
+        return uuid
 
     def servers(self) -> list[Server]:
         return [
@@ -139,7 +143,24 @@ class User:
 
     def _act(self, servers: Iterable[Server], action: dict[str, Any]) -> None:
         for server in servers:
-            self._nova("POST", f"/servers/{server.uuid}/action", action)
+            self.act(server.uuid, action)
+
+    def act(self, uuid: str, action: dict[str, Any]) -> None:
+        """Ask for an action on one server."""
+        self._nova("POST", f"/servers/{uuid}/action", action)
+
+    def create_key(self, name: str, public_key: str) -> None:
+        """Let servers be given a key by its name."""
+        self._nova("POST", "/os-keypairs", {"keypair": {"name": name, "public_key": public_key}})
+
+    def create_port(self, mac: str, address: str, gateway: str) -> str:
+        """A port with a static address, of a network of its own; its uuid."""
+        subnet = {"cidr": f"{address}/24", "gateway_ip": gateway}
+        made = self._neutron("POST", "/subnets", {"subnet": subnet})["subnet"]
+        fixed = {"subnet_id": made["id"], "ip_address": address}
+        port = {"tenant_id": ADMIN, "mac_address": mac, "fixed_ips": [fixed]}
+        uuid: str = self._neutron("POST", "/ports", {"port": port})["port"]["id"]
+        return uuid
 
     def delete(self, servers: Iterable[Server]) -> None:
         for server in servers:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""As much of Neutron as Ironic asks of it to attach VIFs to nodes' ports.
+"""As much of Neutron as Nova and Ironic ask of it to attach VIFs to nodes' ports.
 
 Every port id that is a UUID is a port, on the only network; other ids are not
 found.  Nothing is checked, and no packet ever flows.  A port that has :data:`REFUSES`
@@ -16,7 +16,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qs, parse_qsl, urlsplit
 
 from tools.real_ironic.configuration import CLEANING_NETWORK
 
@@ -34,6 +34,7 @@ class Network:
     def __init__(self) -> None:
         self.url = ""
         self._ports: dict[str, dict[str, Any]] = {}
+        self._subnets: list[dict[str, Any]] = []
         self._lock = threading.Lock()
 
     def handle(self, method: str, target: str, body: dict[str, Any]) -> Answer:
@@ -54,10 +55,26 @@ class Network:
                 return self._port(method, match["id"], dict(parse_qsl(parts.query)), body)
             if match["kind"] == "networks":
                 return self._network(match["id"])
+            if match["kind"] == "subnets":
+                return self._subnet(method, parse_qs(parts.query), body)
         return HTTPStatus.OK, {match["kind"]: []}
 
+    def _subnet(self, method: str, query: dict[str, list[str]], body: dict[str, Any]) -> Answer:
+        if method == "POST":
+            subnet = {"id": str(uuid.uuid4()), "network_id": CLEANING_NETWORK, **body["subnet"]}
+            self._subnets.append(subnet)
+            return HTTPStatus.CREATED, {"subnet": subnet}
+        wanted = query.get("id", ())
+        return HTTPStatus.OK, {"subnets": [one for one in self._subnets if one["id"] in wanted]}
+
     def _network(self, network_id: str | None) -> Answer:
-        network = {"id": CLEANING_NETWORK, "name": "stand-in", "mtu": 1500, "subnets": []}
+        network = {
+            "id": CLEANING_NETWORK,
+            "name": "stand-in",
+            "tenant_id": "",
+            "mtu": 1500,
+            "subnets": [one["id"] for one in self._subnets],
+        }
         if network_id is None:
             return HTTPStatus.OK, {"networks": [network]}
         if network_id == CLEANING_NETWORK:
@@ -100,6 +117,8 @@ class Network:
             "binding:profile": {},
             "fixed_ips": [],
             "status": "ACTIVE",
+            "admin_state_up": True,
+            "binding:vnic_type": "baremetal",
         }
         return port | self._ports.get(port_id, {})
 

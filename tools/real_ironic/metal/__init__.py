@@ -8,11 +8,12 @@ outlives it.
 """
 
 from tools.real_ironic.metal.entrance import enter
-from tools.real_ironic.metal.lab import ADDRESS, Lab
+from tools.real_ironic.metal.lab import ADDRESS, GLANCE, Lab
 from tools.real_ironic.metal.machine import Machine
 
 __all__ = [
     "ADDRESS",
+    "GLANCE",
     "Lab",
     "Machine",
     "enter",

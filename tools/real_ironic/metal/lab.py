@@ -28,6 +28,9 @@ from tools.real_ironic.service import RealIronic
 ADDRESS = "172.22.0.1"
 """Of everything but the machines."""
 
+GLANCE = 9292
+"""The port on 127.0.0.1 at which Ironic looks for Glance."""
+
 _PREFIX = 24
 _IRONIC, _REDFISH, _WEB = 6385, 8000, 8081
 _PATIENCE = 1800.0
@@ -93,6 +96,9 @@ image_download_source = http
 enable_bios_bootloader_install = true
 deploy_logs_collect = never
 command_timeout = 600
+[glance]
+auth_type = none
+endpoint_override = http://127.0.0.1:{glance}
 [console]
 subprocess_timeout = 900
 [redfish]
@@ -105,6 +111,7 @@ class Lab:
     """A context manager that runs the data centre.
 
     :ivar web: the URL of what lies in the directory of images.
+    :ivar ironic: the Ironic, once all runs.
     """
 
     def __init__(
@@ -158,7 +165,7 @@ class Lab:
         self._dhcp()
         self.run("web", ["python3", "-m", "http.server", str(_WEB), "--directory", str(web)])
         self._redfish()
-        self._ironic = self._stack.enter_context(
+        self.ironic = self._stack.enter_context(
             RealIronic(
                 self._options(web),
                 environment=self._environment,
@@ -182,7 +189,7 @@ class Lab:
 
     def logs(self) -> Iterator[tuple[str, str]]:
         """What the programs have printed, and the machine on its serial line."""
-        yield "ironic", self._ironic.log_tail(400)
+        yield "ironic", self.ironic.log_tail(400)
         for path in sorted(self.directory.glob("*.log")):
             yield path.stem, path.read_text(errors="replace")
 
@@ -259,6 +266,7 @@ class Lab:
             _IRONIC_CONF.format(
                 address=ADDRESS,
                 url=self.ironic_url,
+                glance=GLANCE,
                 web=self.web,
                 web_root=web,
                 images=self.images.directory,
