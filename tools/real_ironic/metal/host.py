@@ -97,7 +97,8 @@ def prepare(directory: Path, address: str) -> None:
         ("link", "set", "br0", "up"),
     ):
         run("ip", *arguments)
-    for place in (*_LIBVIRTS, "/run/libvirt"):
+    # A serial line's lock of a lab that was killed would name a process of this one.
+    for place in (*_LIBVIRTS, "/run/libvirt", "/run/lock"):
         own = directory / place.strip("/").replace("/", "-")
         own.mkdir()
         Path(place).mkdir(parents=True, exist_ok=True)
