@@ -222,21 +222,7 @@ class Calls:
         self._tell("after_deploy")
 
     def config_drive(self, drive: ConfigDrive) -> ConfigDrive:
-        """A config drive with network data and metadata as the hooks want them.
-
-        :raises ConfigDriveFailed: the service made an image of it, which can't be changed.
-        """
-        editors = [*self._with("network_data"), *self._with("metadata")]
-        if not editors:
-            return drive
-        if drive.iso_gzip_base64 is not None:
-            deployment = self._make()
-            raise exceptions.ConfigDriveFailed(
-                deployment.node.uuid,
-                deployment.instance.uuid,
-                f"hook {editors[0]!r} can't change the config drive: the compute service has "
-                "made an image of it",
-            )
+        """A config drive with network data and metadata as the hooks want them."""
         return dataclasses.replace(
             drive,
             network_data=self._network_data(drive.network_data),

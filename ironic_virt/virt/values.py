@@ -183,21 +183,16 @@ class ConfigDrive:
         order.  A link without an ``mtu`` gets one.  ``None``: the driver makes it of the ports
         that have VIFs.
     :param vendor_data: the operator's additions.
-    :param files: where files are to be put in the instance, and their contents.
-    :param iso_gzip_base64: a config drive that the caller made: an ISO 9660
-        image, gzipped, in base64; then all other fields are ignored.
     :param no_json: why Ironic can't be sent the fields, but only an image of them.
-    :param make_iso: makes an image in the caller's own way; called only if one is needed.
-        It is given this config drive, in which hooks may have changed metadata and network
-        data meanwhile.
+    :param make_iso: makes an image in the caller's own way, ISO 9660, gzipped, in base64;
+        called only if one is needed.  It is given this config drive, in which hooks may have
+        changed metadata and network data meanwhile.
     """
 
     meta_data: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
     user_data: str | bytes | None = dataclasses.field(default=None, repr=False)
     network_data: Mapping[str, Any] | None = dataclasses.field(default=None, repr=False)
     vendor_data: Mapping[str, Any] | None = dataclasses.field(default=None, repr=False)
-    files: Sequence[tuple[str, bytes]] = dataclasses.field(default=(), repr=False)
-    iso_gzip_base64: str | None = dataclasses.field(default=None, repr=False)
     no_json: str | None = None
     make_iso: Callable[[ConfigDrive], str] | None = dataclasses.field(default=None, repr=False)
 

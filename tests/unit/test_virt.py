@@ -11,8 +11,6 @@ def test_secrets_are_not_in_anybody_s_repr() -> None:
         user_data="hunter2",
         network_data={"key": "hunter2"},
         vendor_data={"key": "hunter2"},
-        files=[("/root/hunter2", b"hunter2")],
-        iso_gzip_base64="hunter2",
     )
     volume = virt.BlockDevice("volume", 0, {"data": {"auth_password": "hunter2"}})
     assert "hunter2" not in repr([drive, volume])

@@ -123,7 +123,6 @@ class ServiceVirtAPI(virt.VirtAPI):
             meta_data=meta_data,
             user_data=record.user_data,
             network_data=network_data(record.networks),
-            files=request.injected_files,
         )
 
     def instance_metadata(self, instance: Any) -> Mapping[str, str]:

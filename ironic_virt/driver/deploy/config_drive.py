@@ -6,7 +6,7 @@ Usually that is JSON, which the conductor turns into an image when it deploys.  
 for metadata, user data that is text, network data and vendor data.  An image with the same files
 is made here if JSON can't carry the contents or they are nested too deeply, if ``[ironic]
 config_drive_form`` says so, and for nodes that Anaconda installs: Ironic 39.0.0 fails with the
-JSON form when it writes their kickstart file.  An image from the service is sent as it is.
+JSON form when it writes their kickstart file.  A service may make the image in its own way.
 
 The config drive is written to the node with the claim and the image, where Ironic finds it when
 it deploys.  So a late request of a former instance can't deploy its own.  One that is too large
@@ -137,8 +137,6 @@ class ConfigDrives:
     def _with_networks(self, drive: ConfigDrive, node: str, request: DeployRequest) -> ConfigDrive:
         """A config drive whose network data has the addresses of the node's ports."""
         data, network_info = drive.network_data, request.network_info
-        if drive.iso_gzip_base64 is not None:
-            return drive
         if not (network_info if data is None else data.get("links")):
             # Nothing has an address.
             return drive
@@ -159,8 +157,6 @@ def in_form(drive: ConfigDrive, instance: str, *, no_json: str | None = None) ->
     :param no_json: why an image is sent even if JSON would do.
     :raises iso_image.NotMade: an image is needed and can't be made.
     """
-    if drive.iso_gzip_base64 is not None:
-        return drive.iso_gzip_base64
     why = no_json or drive.no_json or why_no_json(drive)
     if why is None:
         return json_form(drive)
@@ -172,8 +168,6 @@ def in_form(drive: ConfigDrive, instance: str, *, no_json: str | None = None) ->
 
 def why_no_json(drive: ConfigDrive) -> str | None:
     """Why a config drive can't be sent as JSON; ``None`` if it can."""
-    if drive.files:
-        return "it has injected files, which JSON has no room for"
     if isinstance(drive.user_data, bytes) and not _is_text(drive.user_data):
         return "its user data is not text"
     documents = (drive.meta_data, drive.network_data, drive.vendor_data)
@@ -195,18 +189,8 @@ def json_form(drive: ConfigDrive) -> dict[str, Any]:
 
 
 def list_files(drive: ConfigDrive, instance: str) -> dict[str, bytes]:
-    """The files of an image by path, laid out as Ironic's conductor does it.
-
-    Injected files are added in OpenStack's form: ``files`` of the metadata says which
-    file of ``openstack/content`` goes where.
-    """
-    meta_data: dict[str, Any] = {"uuid": instance, **drive.meta_data}
-    if drive.files:
-        meta_data["files"] = [
-            {"path": path, "content_path": f"/content/{number:04}"}
-            for number, (path, _) in enumerate(drive.files)
-        ]
-    contents: dict[str, bytes] = {"meta_data.json": _as_json(meta_data)}
+    """The files of an image by path, laid out as Ironic's conductor does it."""
+    contents = {"meta_data.json": _as_json({"uuid": instance, **drive.meta_data})}
     if drive.user_data:
         data = drive.user_data
         contents["user_data"] = data if isinstance(data, bytes) else data.encode()
@@ -214,14 +198,11 @@ def list_files(drive: ConfigDrive, instance: str) -> dict[str, bytes]:
         contents["network_data.json"] = _as_json(drive.network_data)
     if drive.vendor_data:
         contents["vendor_data2.json"] = _as_json(drive.vendor_data)
-    by_path = {
+    return {
         f"openstack/{version}/{name}": content
         for version in VERSIONS
         for name, content in contents.items()
     }
-    for number, (_, content) in enumerate(drive.files):
-        by_path[f"openstack/content/{number:04}"] = content
-    return by_path
 
 
 # -- sizes --------------------------------------------------------------------

@@ -65,7 +65,8 @@ class SecretiveService(Service):
             return virt.ConfigDrive(meta_data=meta, user_data=USER_DATA, vendor_data=vendor_data)
         # Ironic, and so the driver, looks at no more of an image than that it is gzipped.
         packed = gzip.compress(f"{meta} {USER_DATA}".encode(), mtime=0)
-        return virt.ConfigDrive(iso_gzip_base64=base64.b64encode(packed).decode())
+        image = base64.b64encode(packed).decode()
+        return virt.ConfigDrive(no_json="it is an image", make_iso=lambda drive: image)
 
 
 @pytest.fixture

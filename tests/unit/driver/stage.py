@@ -43,8 +43,6 @@ OTHER_IMAGE = virt.ImageMeta("https://images.example.test/b.raw", checksum="cd" 
 # With it Ironic refuses a change before anything is done (39.0.0).
 BUSY = "Requested action cannot be performed due to lack of free conductor workers."
 SECRET = "correct horse battery staple"
-# What the service has made itself is taken by servers of any age.
-READY_DRIVE = virt.ConfigDrive(iso_gzip_base64="H4sIAAAA")
 
 
 def write_conf(directory: Path, host: str = "compute1", **options: Any) -> Path:

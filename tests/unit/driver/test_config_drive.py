@@ -43,14 +43,10 @@ EMPTY = {"network_data": {}, "user_data": "", "vendor_data": {}}
         (WHOLE, WHOLE),
         (EMPTY, {"meta_data": {}}),
         ({"user_data": "grüße".encode()}, {"meta_data": {}, "user_data": "grüße"}),
-        ({"meta_data": {"a": 1}, "iso_gzip_base64": "H4sI"}, "H4sI"),
-        (
-            {"files": [("/etc/motd", b"hello")], "make_iso": lambda _: "T3Vycw=="},
-            "T3Vycw==",
-        ),
+        ({"no_json": "it has files", "make_iso": lambda _: "T3Vycw=="}, "T3Vycw=="),
         ({"meta_data": {"a": 1}, "make_iso": lambda _: "T3Vycw=="}, {"meta_data": {"a": 1}}),
     ],
-    ids=["whole", "empty", "bytes of text", "made by the service", "can be made", "need not"],
+    ids=["whole", "empty", "bytes of text", "made by the service", "need not be made"],
 )
 def test_json_has_what_there_is_and_nothing_empty(drive, form) -> None:
     assert config_drive.in_form(virt.ConfigDrive(**drive), INSTANCE) == form
@@ -59,11 +55,10 @@ def test_json_has_what_there_is_and_nothing_empty(drive, form) -> None:
 @pytest.mark.parametrize(
     ("drive", "no_json"),
     [
-        ({"files": [("/etc/motd", b"hello")]}, None),
         ({"user_data": b"\x1f\x8b\x08 gzipped"}, None),
         ({"vendor_data": {"v": 1}}, "it is not wanted"),
     ],
-    ids=["files", "binary user data", "not wanted"],
+    ids=["binary user data", "not wanted"],
 )
 def test_what_json_cannot_carry_is_sent_as_an_image(drive, no_json) -> None:
     whole = virt.ConfigDrive(meta_data={"name": "web"}, **drive)
@@ -77,16 +72,6 @@ def test_what_json_cannot_carry_is_sent_as_an_image(drive, no_json) -> None:
         if "vendor_data" in drive:
             told = files[f"openstack/{version}/vendor_data2.json"]
             assert json.loads(told) == drive["vendor_data"]
-
-
-def test_injected_files_lie_where_the_metadata_says() -> None:
-    drive = virt.ConfigDrive(files=[("/etc/motd", b"hello"), ("/root/key", b"\x00\xff")])
-    files = unpacked(config_drive.in_form(drive, INSTANCE))
-    told = json.loads(files["openstack/latest/meta_data.json"])["files"]
-    assert {one["path"]: files[f"openstack{one['content_path']}"] for one in told} == {
-        "/etc/motd": b"hello",
-        "/root/key": b"\x00\xff",
-    }
 
 
 @pytest.mark.parametrize(
@@ -184,7 +169,7 @@ def test_a_node_that_anaconda_installs_gets_an_image(stage, fake, node) -> None:
 
 def test_without_an_image_nothing_is_sent_and_the_error_says_why(stage, fake, node, monkeypatch):
     untouched = stage.trace(node)
-    stage.service.drive = virt.ConfigDrive(files=[("/etc/motd", b"hello")])
+    stage.service.drive = virt.ConfigDrive(no_json="it is not wanted")
     monkeypatch.setattr(config_drive, "list_files", lambda *args: {"../out": b""})
     with pytest.raises(exceptions.ConfigDriveFailed, match=r"can't be made: .* leads out"):
         stage.spawn(stage.instance(node))

@@ -13,7 +13,7 @@ import pytest
 from ironic_virt import exceptions
 from ironic_virt.testing.fake_ironic import Conductor, FakeIronic
 from tests.unit.driver.conftest import DURATIONS
-from tests.unit.driver.stage import READY_DRIVE, Stage
+from tests.unit.driver.stage import Stage
 
 LATEST = (1, 115)
 
@@ -39,7 +39,6 @@ def live(stage: Stage, nodes: list[str], *, able: bool) -> None:
             if able:
                 raise
 
-    stage.service.drive = READY_DRIVE
     instances = [stage.instance(node, uuid=str(uuid.uuid4())) for node in nodes]
     stage.service.live = ["compute1", "compute2"]
     stage.service.owned = {instance.uuid for instance in instances}

@@ -21,7 +21,6 @@ from tests.unit.driver.stage import (
     IMAGE,
     INSTANCE,
     OTHER_IMAGE,
-    READY_DRIVE,
     SECRET,
     STRANGER,
     VIF,
@@ -361,12 +360,6 @@ def test_the_password_is_no_hook_s_business(hooked: Stage, node: str) -> None:
     hooked.spawn(hooked.instance(node))
     assert seen == [{"uuid": INSTANCE}]
     assert SECRET not in repr(GIVEN)
-
-
-def test_an_image_that_the_service_made_is_not_sent_unchanged(hooked: Stage, node: str) -> None:
-    hooked.service.drive = READY_DRIVE
-    with pytest.raises(exceptions.ConfigDriveFailed, match="hook 'first' can't change"):
-        hooked.spawn(hooked.instance(node))
 
 
 # -- mistakes -----------------------------------------------------------------

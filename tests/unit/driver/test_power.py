@@ -10,7 +10,7 @@ from ironic_virt import exceptions, virt
 from ironic_virt.driver import power
 from ironic_virt.testing.fake_ironic import Durations, FakeIronic
 from ironic_virt.testing.fake_ironic.faults import Faults
-from tests.unit.driver.stage import READY_DRIVE, SetStage, Stage, find_locked
+from tests.unit.driver.stage import SetStage, Stage, find_locked
 
 
 @pytest.fixture
@@ -198,7 +198,6 @@ def test_a_server_that_cannot_power_such_nodes_refuses(set_stage: SetStage) -> N
     node = fake.add_node(ports=1, disable_power_off=True)
     stage = set_stage(fake)
     instance = stage.instance(node)
-    stage.service.drive = READY_DRIVE
     stage.spawn(instance)
     with pytest.raises(exceptions.PowerFailed, match="Ironic refused 'power off'"):
         stage.driver.power_off(instance)
