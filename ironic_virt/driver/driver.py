@@ -264,27 +264,18 @@ class IronicDriver:
         """Deploy the instance, whose node may not be reserved yet; return when it is active."""
         self._spawn.spawn(request)
 
-    def finish_spawn(self, instance: virt.InstanceLike, *, has_volumes: bool = False) -> None:
+    def finish_spawn(self, instance: virt.InstanceLike) -> None:
         """Return when a deployment that another process has begun is active."""
-        self._completion.finish(instance, has_volumes=has_volumes)
+        self._completion.finish(instance)
 
-    def failed_spawn_cleanup(
-        self, instance: virt.InstanceLike, *, has_volumes: bool = False
-    ) -> None:
-        """Undo what a failed spawn has left.
+    def failed_spawn_cleanup(self, instance: virt.InstanceLike) -> None:
+        """Undo what a failed spawn has left."""
+        self._teardown.tear_down(instance)
 
-        :param has_volumes: the instance has volumes: look for them also on a node that does
-            not have the instance any more.
-        """
-        self._teardown.tear_down(instance, has_volumes=has_volumes)
-
-    def destroy(self, instance: virt.InstanceLike, *, has_volumes: bool = False) -> None:
-        """Tear the instance down; return when no node has it any more.
-
-        :param has_volumes: see :meth:`failed_spawn_cleanup`.
-        """
+    def destroy(self, instance: virt.InstanceLike) -> None:
+        """Tear the instance down; return when no node has it any more."""
         with history.explained_errors(self._site.client):
-            self._teardown.tear_down(instance, has_volumes=has_volumes)
+            self._teardown.tear_down(instance)
 
     def rebuild(self, request: virt.DeployRequest) -> None:
         """Deploy an image onto the instance's node again; return when it is active.

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import ipaddress
 import itertools
-import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -222,21 +221,18 @@ class Volumes:
 
     def detach_forgotten(self, instance: InstanceLike) -> None:
         """Take an instance's volumes off the node that its record names; no node carries it."""
-        name = instance.node or ""
-        try:
-            uuid.UUID(name)
-        except ValueError:
-            # The name of a pool: it is not known which node it was.
+        if not instance.node:
             return
         try:
-            self.detach_left(self._site.client.get_node(name), instance)
+            self.detach_left(self._site.client.get_node(instance.node), instance)
         except exceptions.NodeNotFound as exc:
+            # The record may also have named a pool: it is not known which node it was.
             LOG.debug("Instance %s has left no volumes: %s", instance.uuid, exc)
         except exceptions.IronicError as exc:
             LOG.warning(
                 "[volume-target-left] Can't ask Ironic whether instance %s has left volume "
                 "targets on node %s: %s. The driver looks for them again later",
-                *(instance.uuid, name, exc),
+                *(instance.uuid, instance.node, exc),
             )
 
     def _targets_of(self, node: Node, instance: InstanceLike) -> list[VolumeTarget]:

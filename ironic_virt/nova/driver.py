@@ -348,7 +348,7 @@ class IronicDriver(Actions, Networks, Restarts, Volumes, nova_driver.ComputeDriv
         """Tear the instance down; return when no node carries it any more."""
         self._read_at.pop(instance.uuid, None)
         with translated(Doing.DESTROY, instance):
-            self._driver.destroy(instance, has_volumes=bool(values.volumes_of(block_device_info)))
+            self._driver.destroy(instance)
 
     def rebuild(
         self,

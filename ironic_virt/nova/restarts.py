@@ -225,13 +225,8 @@ class _Build:
             if not _was_deploying(instance) and instance.task_state != task_states.DELETING:
                 LOG.info("Its build was given up meanwhile", instance=instance)
                 return
-            devices = objects.BlockDeviceMappingList.get_by_instance_uuid(
-                self._context, instance.uuid
-            )
             with translated(Doing.SPAWN, instance):
-                self._driver.finish_spawn(
-                    instance, has_volumes=any(device.is_volume for device in devices)
-                )
+                self._driver.finish_spawn(instance)
             self._become_active()
         except (exception.InstanceNotFound, exception.UnexpectedTaskStateError) as exc:
             # By a user's delete, or by a process that had this host's lease before.

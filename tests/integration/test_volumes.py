@@ -56,7 +56,7 @@ def spawn(
 
 
 def destroy(service: Service, instance: virt.Instance) -> None:
-    service.driver.destroy(instance, has_volumes=bool(VOLUMES))
+    service.driver.destroy(instance)
 
 
 def targets(operator: Operator, node: str) -> list[dict[str, Any]]:

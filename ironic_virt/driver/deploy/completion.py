@@ -38,12 +38,11 @@ class Completion:
         self._hooks = hooks
         self._teardown = teardown
 
-    def finish(self, instance: InstanceLike, *, has_volumes: bool) -> None:
+    def finish(self, instance: InstanceLike) -> None:
         """Return when an instance is active whose deployment another process has begun.
 
         As long as Ironic doesn't answer, it is asked again.
 
-        :param has_volumes: see :meth:`TearDown.tear_down`.
         :raises InstanceNotFound: no node carries it.
         :raises NodeError: the deployment failed, or was never asked for; the node is released
             or torn down by then, unless it wasn't ours.
@@ -60,32 +59,27 @@ class Completion:
                 )
             self.take_up(held)
 
-        self._see_through(go_on, instance, patience, has_volumes=has_volumes)
+        self._see_through(go_on, instance, patience)
 
-    def see_through(
-        self, act: Callable[[], None], instance: InstanceLike, node: Node, *, has_volumes: bool
-    ) -> None:
+    def see_through(self, act: Callable[[], None], instance: InstanceLike, node: Node) -> None:
         """Deploy by ``act``, go on after what disturbs it, and undo it if it has failed.
 
         :param act: returns when the instance is active.
         :param node: that the instance has.
-        :param has_volumes: see :meth:`TearDown.tear_down`.
         :raises WaitCancelled: the service stops, or Ironic has not answered for as long as
             ``[ironic] deploy_timeout``; nothing is undone.
         """
         patience = Patience(self._site, instance, gives_up=True)
-        self._see_through(act, instance, patience, has_volumes=has_volumes, node=node.uuid)
+        self._see_through(act, instance, patience, node.uuid)
 
     def _see_through(
         self,
         act: Callable[[], None],
         instance: InstanceLike,
         patience: Patience,
-        *,
-        has_volumes: bool,
         node: str | None = None,
     ) -> None:
-        with self._undone_if_failed(instance, has_volumes=has_volumes, node=node):
+        with self._undone_if_failed(instance, node):
             while True:
                 try:
                     return act()
@@ -172,9 +166,7 @@ class Completion:
     # -- the one undo path ----------------------------------------------------
 
     @contextlib.contextmanager
-    def _undone_if_failed(
-        self, instance: InstanceLike, *, has_volumes: bool, node: str | None
-    ) -> Iterator[None]:
+    def _undone_if_failed(self, instance: InstanceLike, node: str | None) -> Iterator[None]:
         try:
             with self._site.service.metrics.building(), self._with_reason(instance):
                 yield
@@ -186,7 +178,7 @@ class Completion:
             if isinstance(exc, exceptions.NodeError):
                 # Undoing it may write more into it.
                 history.explain_error(self._site.client, exc)
-            self.undo_after(exc, instance, has_volumes=has_volumes, node=node)
+            self.undo_after(exc, instance, node)
             raise
 
     @contextlib.contextmanager
@@ -199,20 +191,15 @@ class Completion:
             raise outcome.make_failure(node, instance, reason, node.last_error) from None
 
     def undo_after(
-        self,
-        error: Exception,
-        instance: InstanceLike,
-        *,
-        has_volumes: bool,
-        node: str | None = None,
+        self, error: Exception, instance: InstanceLike, node: str | None = None
     ) -> None:
         """Take off everything that carries the instance; harmless when nothing does.
 
         :param error: what the caller raises, also if this fails.
-        :param has_volumes, node: see :meth:`TearDown.tear_down`.
+        :param node: that the instance had; see :meth:`TearDown.tear_down`.
         """
         try:
-            self._teardown.tear_down(instance, has_volumes=has_volumes, lost=node)
+            self._teardown.tear_down(instance, lost=node)
         except Exception as exc:
             LOG.error(
                 "[instance-left-on-node] Instance %s could not be taken off its node after the "

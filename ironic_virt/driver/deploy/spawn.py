@@ -106,12 +106,12 @@ class Spawn:
             raise
         except Exception as exc:
             # No knowing whether the claim went through: leave nothing behind.
-            self._completion.undo_after(exc, instance, has_volumes=False)
+            self._completion.undo_after(exc, instance)
             raise
         try:
             self._check(reserved, instance)
         except Exception as exc:
-            self._completion.undo_after(exc, instance, has_volumes=False)
+            self._completion.undo_after(exc, instance)
             raise
         LOG.info("Node %s is reserved for instance %s", node.uuid, instance.uuid)
         return reserved
@@ -137,12 +137,7 @@ class Spawn:
         """
         instance = request.instance
         node = self.reserve(instance, request.image)
-        self._completion.see_through(
-            lambda: self._carry_on(node, request),
-            instance,
-            node,
-            has_volumes=bool(request.block_devices),
-        )
+        self._completion.see_through(lambda: self._carry_on(node, request), instance, node)
 
     def _carry_on(self, node: Node, request: DeployRequest) -> None:
         instance = request.instance

@@ -51,7 +51,6 @@ class _Progress:
     """
 
     instance: InstanceLike
-    has_volumes: bool
     lost: str | None
     deadline: float | None
     verb: str | None = None
@@ -81,19 +80,16 @@ class TearDown:
         self._console = console
         self._reservation = reservation
 
-    def tear_down(
-        self, instance: InstanceLike, *, has_volumes: bool, lost: str | None = None
-    ) -> None:
+    def tear_down(self, instance: InstanceLike, *, lost: str | None = None) -> None:
         """Return when no node carries the instance any more.
 
-        :param has_volumes: look for them also on a node that doesn't carry it any more.
         :param lost: the node that a build had, which may keep what was written to it.
         :raises TearDownFailed: Ironic refused or failed; says why.
         :raises WaitTimeout: ``[ironic] unprovision_timeout`` has passed.
         :raises NodeLocked: likewise, and the node was locked by then.
         :raises NodeNotOurs: the node is outside the target set; nothing done.
         """
-        progress = _Progress(instance, has_volumes, lost, self._deadline())
+        progress = _Progress(instance, lost, self._deadline())
         is_over = False
         while not is_over:
             try:
@@ -128,8 +124,7 @@ class TearDown:
             progress.lost = None
             return False
         LOG.info("Instance %s is on no node; nothing to tear down", instance.uuid)
-        if progress.has_volumes:
-            self._volumes.detach_forgotten(instance)
+        self._volumes.detach_forgotten(instance)
         return True
 
     def _take_step(self, held: Held, progress: _Progress) -> bool:

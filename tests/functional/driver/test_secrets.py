@@ -127,7 +127,7 @@ def steps(service: Service, instance: virt.Instance) -> list[Callable[[], Any]]:
         lambda: driver.rescue(instance, RESCUE_PASSWORD),
         lambda: driver.unrescue(instance),
         lambda: driver.rebuild(virt.DeployRequest(instance, IMAGE, **secrets)),
-        lambda: driver.destroy(instance, has_volumes=True),
+        lambda: driver.destroy(instance),
     ]
 
 

@@ -54,8 +54,8 @@ def spawn(
     stage.driver.spawn(virt.DeployRequest(instance, image, [virt.Vif(VIF)], block_devices=devices))
 
 
-def destroy(stage: Stage, node: str, devices: Sequence[virt.BlockDevice] = BOTH) -> None:
-    stage.driver.destroy(stage.instance(node), has_volumes=bool(devices))
+def destroy(stage: Stage, node: str) -> None:
+    stage.driver.destroy(stage.instance(node))
 
 
 def targets(fake: FakeIronic, node: str) -> list[Row]:
@@ -130,7 +130,7 @@ def test_an_image_and_a_volume_for_data(stage: Stage, fake: FakeIronic, storage_
 
 def test_without_volumes_or_storage_nothing_is_asked(stage, fake, node) -> None:
     spawn(stage, node, [], IMAGE)
-    destroy(stage, node, [])
+    destroy(stage, node)
     assert not [entry.path for entry in fake.requests if "/volume" in entry.path]
 
 
@@ -204,7 +204,7 @@ def test_leftovers_go_before_the_next_instance_comes(
 def test_an_operators_settings_stay_if_there_are_no_volumes(stage, fake, storage_node) -> None:
     set_target(stage, storage_node, 5, "site")
     spawn(stage, storage_node, [], IMAGE)
-    destroy(stage, storage_node, [])
+    destroy(stage, storage_node)
     assert targets(fake, storage_node) == of((5, "site"), owner=None)
 
 
@@ -331,15 +331,14 @@ def test_a_successful_tear_down_does_not_fail_for_leftovers(fake, set_stage, sto
     assert fake.node(storage_node)["instance_uuid"] is None
 
 
-@pytest.mark.parametrize("has_volumes", [True, False])
 @pytest.mark.parametrize("end", ["destroy", "failed_spawn_cleanup", "finish_spawn"])
-def test_only_instances_with_volumes_are_looked_for_on_old_nodes(
-    stage, fake, storage_node, end, has_volumes
+def test_volumes_are_looked_for_on_the_node_that_the_record_names(
+    stage, fake, storage_node, end
 ) -> None:
     set_target(stage, storage_node, 0, "root", extra={MARK: INSTANCE})
     with contextlib.suppress(exceptions.InstanceNotFound):
-        getattr(stage.driver, end)(stage.instance(storage_node), has_volumes=has_volumes)
-    assert targets(fake, storage_node) == ([] if has_volumes else of((0, "root")))
+        getattr(stage.driver, end)(stage.instance(storage_node))
+    assert targets(fake, storage_node) == []
 
 
 def test_a_build_taken_off_its_node_leaves_no_volumes(stage, fake, storage_node) -> None:
