@@ -19,7 +19,6 @@ from ironic_virt.baremetal.node import Node
 from ironic_virt.virt import InstanceLike
 
 MARK = "ironic_virt_project"
-_PATH = f"extra/{MARK}"
 _LESSEE = "lessee"
 
 
@@ -30,33 +29,30 @@ def set_here(node: Node) -> str | None:
     return node.lessee if lessee and lessee == node.lessee else None
 
 
-def claim_fields(node: Node, instance: InstanceLike, names: Collection[str]) -> dict[str, Any]:
-    """What to write to a node that an instance gets, by the path of the field.
+def claim_patch(
+    node: Node, instance: InstanceLike, names: Collection[str]
+) -> list[dict[str, Any]] | None:
+    """The operations on a node that an instance gets.
 
     :param names: the value of the option.
-    :returns: empty if all is as it should be, or belongs to somebody else.
+    :returns: ``None``: the lessee is another project, which was not set here.
     """
     own_lessee = set_here(node)
-    if node.lessee is not None and own_lessee is None:
-        return {}
     project = (instance.project_id or None) if _LESSEE in names else None
-    changes: dict[str, Any] = {}
+    if node.lessee is not None and own_lessee is None:
+        return None if project != node.lessee and _LESSEE in names else []
+    patch: list[dict[str, Any]] = []
     if node.lessee != project:
-        changes[_LESSEE] = project
+        patch.append({"op": "add", "path": f"/{_LESSEE}", "value": project})
     if project != own_lessee:
-        changes[_PATH] = {_LESSEE: project} if project else {}
-    return changes
-
-
-def is_left_alone(node: Node, instance: InstanceLike, names: Collection[str]) -> bool:
-    """Whether the lessee is another project, which was not set here."""
-    others = set_here(node) is None and node.lessee not in (None, instance.project_id)
-    return _LESSEE in names and others
+        mark = {_LESSEE: project} if project else {}
+        patch.append({"op": "add", "path": f"/extra/{MARK}", "value": mark})
+    return patch
 
 
 def release_patch(node: Node) -> list[dict[str, Any]]:
-    """The patch that takes back what was set here."""
+    """The operations that take back what was set here."""
     changes = [{"op": "remove", "path": f"/{_LESSEE}"}] if set_here(node) else []
     if MARK in (node.extra or {}):
-        changes.append({"op": "remove", "path": f"/{_PATH}"})
+        changes.append({"op": "remove", "path": f"/extra/{MARK}"})
     return changes

@@ -193,7 +193,8 @@ class Spawn:
         more = self._site.service.deploy_metadata(instance, request.network_info)
         info = instance_info.make_info(request, node, more)
         names = self._site.conf.ironic.project_fields
-        if project_fields.is_left_alone(node, instance, names):
+        project = project_fields.claim_patch(node, instance, names)
+        if project is None:
             LOG.warning(
                 "[project-differs] Node %s: its lessee is not instance %s's project; it is left "
                 "alone",
@@ -203,8 +204,7 @@ class Spawn:
         changes = instance_info.configure_patch(
             present, instance_info.name_keys(info), instance.uuid
         )
-        project = project_fields.claim_fields(node, instance, names)
-        changes += [{"op": "add", "path": f"/{key}", "value": v} for key, v in project.items()]
+        changes += project or ()
         # With the claim in it, Ironic refuses to write to a node that is another's by now.
         configured, rest = config_drive.write_with(
             functools.partial(claim_node, self._site, node, instance),
