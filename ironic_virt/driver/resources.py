@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from ironic_virt.baremetal import states
 from ironic_virt.baremetal.node import Node
+from ironic_virt.baremetal.properties import NodeProperties
 from ironic_virt.request.spec import placement_class as placement_class
 from ironic_virt.virt import InstanceInfo, NodeInventory, NodeResource, PowerState
 
@@ -46,9 +47,6 @@ def why_not_deployable(node: Node) -> str | None:
 def node_resource(node: Node) -> NodeResource:
     """What the node is; sizes as Ironic's ``properties`` have them."""
     properties = node.properties
-    stats = dict(properties.capabilities)
-    if properties.cpu_arch is not None:
-        stats["cpu_arch"] = properties.cpu_arch
     return NodeResource(
         uuid=node.uuid,
         hypervisor_hostname=node.uuid,
@@ -58,12 +56,18 @@ def node_resource(node: Node) -> NodeResource:
         in_use=node.instance_uuid is not None,
         cpu_arch=properties.cpu_arch,
         resource_class=node.resource_class,
-        stats=stats,
+        stats=stats_of(properties),
         available=why_not_free(node) is None,
         name=node.name,
         cleaning=_is_being_cleaned(node),
         failure_domains=None if node.failure_domain is None else {node.failure_domain: 1},
     )
+
+
+def stats_of(properties: NodeProperties) -> dict[str, str]:
+    """Capabilities and ``cpu_arch`` by name."""
+    arch = {} if properties.cpu_arch is None else {"cpu_arch": properties.cpu_arch}
+    return dict(properties.capabilities) | arch
 
 
 def _is_being_cleaned(node: Node) -> bool:

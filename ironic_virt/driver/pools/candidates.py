@@ -20,6 +20,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from ironic_virt.baremetal.inventory.snapshot import Kind
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.properties import NodeProperties
+from ironic_virt.driver.resources import stats_of
 from ironic_virt.request import requirements
 from ironic_virt.request.spec import RequestSpec, placement_class
 
@@ -179,9 +180,7 @@ class _Fit:
         for name, size in self._asked.items():
             if has[name] != size if self._exact else has[name] < size:
                 return False
-        capabilities = dict(properties.capabilities)
-        if properties.cpu_arch is not None:
-            capabilities["cpu_arch"] = properties.cpu_arch
+        capabilities = stats_of(properties)
         return all(
             name in capabilities and requirements.matches(capabilities[name], requirement)
             for name, requirement in self._capabilities.items()

@@ -18,28 +18,15 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
+from typing import Any
 
 from ironic_virt.baremetal.inventory.snapshot import may_be_free
 from ironic_virt.baremetal.node import Node
+from ironic_virt.baremetal.properties import NodeProperties
 from ironic_virt.driver.pools.names import Kind, class_of, pool_name
 
 _MOST_DOMAINS = 200
 """Of 255 characters; Nova's column holds 64 kB."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Hardware:
-    """What all nodes of a pool have in common; 0 or ``None`` where they differ.
-
-    :ivar memory_mb: MiB.
-    :ivar local_gb: GiB.
-    """
-
-    vcpus: int = 0
-    memory_mb: int = 0
-    local_gb: int = 0
-    cpu_arch: str | None = None
-    capabilities: tuple[tuple[str, str], ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -50,6 +37,7 @@ class Pool:
     :ivar total: how many nodes it has; never less than are used.
     :ivar used: how many instances the records give this service in this pool.
     :ivar reserved: how many of the others can't be used.
+    :ivar properties: what all of its nodes have in common; 0 or ``None`` where they differ.
     :ivar domains: how many look free in each failure domain; ``None``: nothing names those.
     """
 
@@ -59,7 +47,7 @@ class Pool:
     total: int
     used: int
     reserved: int
-    hardware: Hardware = Hardware()
+    properties: NodeProperties = dataclasses.field(default_factory=NodeProperties)
     domains: tuple[tuple[str, int], ...] | None = None
 
     @property
@@ -87,9 +75,9 @@ def pools_of(
     pools: dict[str, Pool] = {}
     for kind, number in tally.nodes.items():
         name = pool_name(host, kind)
-        pools[name] = _pool(name, kind, number, tally.free[kind], placed[name], coming[name])
+        pool = _pool(name, kind, number, tally.free[kind], placed[name], coming[name])
         pools[name] = dataclasses.replace(
-            pools[name], hardware=tally.hardware(kind), domains=tally.domains(kind)
+            pool, properties=tally.in_common(kind), domains=tally.domains(kind)
         )
     for name in (placed.keys() | coming.keys()) - pools.keys():
         kind = (class_of(name, host) or "", frozenset())
@@ -163,21 +151,19 @@ class _KindTally:
         domains = self._domains.get(kind)
         return None if domains is None else tuple(sorted(domains.most_common(_MOST_DOMAINS)))
 
-    def hardware(self, kind: Kind) -> Hardware:
+    def in_common(self, kind: Kind) -> NodeProperties:
         """What the nodes of a kind have in common."""
         several = [node.properties for node in self._properties[kind].values()]
-        first = several[0]
 
-        def same(name: str) -> bool:
-            return len({getattr(each, name) for each in several}) == 1
+        def same(name: str) -> Any:
+            values = {getattr(each, name) for each in several}
+            return values.pop() if len(values) == 1 else None
 
-        capabilities = frozenset(first.capabilities).intersection(
-            *(each.capabilities for each in several)
-        )
-        return Hardware(
-            vcpus=first.cpus if same("cpus") else 0,
-            memory_mb=first.memory_mb if same("memory_mb") else 0,
-            local_gb=first.local_gb if same("local_gb") else 0,
-            cpu_arch=first.cpu_arch if same("cpu_arch") else None,
+        capabilities = frozenset.intersection(*(frozenset(each.capabilities) for each in several))
+        return NodeProperties(
+            cpus=same("cpus") or 0,
+            memory_mb=same("memory_mb") or 0,
+            local_gb=same("local_gb") or 0,
+            cpu_arch=same("cpu_arch"),
             capabilities=tuple(sorted(capabilities)),
         )

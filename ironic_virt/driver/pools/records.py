@@ -145,20 +145,17 @@ class PoolRecords:
 
 def resource_of(pool: Pool) -> virt.NodeResource:
     """A pool as a compute service keeps it; sizes are what each of its nodes has."""
-    hardware = pool.hardware
-    stats = dict(hardware.capabilities)
-    if hardware.cpu_arch is not None:
-        stats["cpu_arch"] = hardware.cpu_arch
+    properties = pool.properties
     return virt.NodeResource(
         uuid=names.pool_uuid(pool.name),
         hypervisor_hostname=pool.name,
-        vcpus=hardware.vcpus,
-        memory_mb=hardware.memory_mb,
-        local_gb=hardware.local_gb,
+        vcpus=properties.cpus,
+        memory_mb=properties.memory_mb,
+        local_gb=properties.local_gb,
         in_use=False,
-        cpu_arch=hardware.cpu_arch,
+        cpu_arch=properties.cpu_arch,
         resource_class=pool.resource_class,
-        stats=stats,
+        stats=resources.stats_of(properties),
         available=pool.free > 0,
         failure_domains=None if pool.domains is None else dict(pool.domains),
         traits=pool.traits,

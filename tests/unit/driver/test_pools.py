@@ -176,7 +176,7 @@ def test_hardware_is_what_all_have_in_common() -> None:
     most = NodeProperties(8, 16384, 100, "aarch64", (("boot_mode", "uefi"), ("disks", "4")))
     nodes = [node(1, properties=more), node(2, properties=most)]
     [pool] = pools_of(nodes, "compute1", {}, ()).values()
-    assert pool.hardware == counts.Hardware(8, 0, 100, None, (("boot_mode", "uefi"),))
+    assert pool.properties == NodeProperties(8, 0, 100, None, (("boot_mode", "uefi"),))
 
 
 # -- histories ----------------------------------------------------------------
