@@ -21,7 +21,7 @@ from ironic_virt.driver.compute_nodes import ComputeNodes
 from ironic_virt.driver.console import Console
 from ironic_virt.driver.deploy.completion import Completion
 from ironic_virt.driver.deploy.config_drive import ConfigDrives
-from ironic_virt.driver.deploy.rebuild import Rebuild
+from ironic_virt.driver.deploy.rebuild import rebuild_instance
 from ironic_virt.driver.deploy.release import Release
 from ironic_virt.driver.deploy.spawn import Spawn
 from ironic_virt.driver.deploy.teardown import TearDown
@@ -94,14 +94,13 @@ class IronicDriver:
         reservation = Reservation(site, pools, groups)
         release = Release(site, self._network, self._volumes)
         self._teardown = TearDown(site, release, self._volumes, self._console, reservation)
-        hooks = Hooks.from_conf(conf, client, virtapi)
-        drives = ConfigDrives(site, self._network)
+        self._hooks = hooks = Hooks.from_conf(conf, client, virtapi)
+        self._drives = drives = ConfigDrives(site, self._network)
         self._completion = Completion(site, hooks, self._teardown)
         self._spawn = Spawn(
             *(site, self._network, self._volumes, drives, hooks),
             *(groups, reservation, self._completion),
         )
-        self._rebuild = Rebuild(site, drives, hooks)
         self._rescue = Rescue(site)
         self._reconciliation = Reconciliation(site, pools, release.take_off)
         self._left_reservations = LeftReservations(site, release.take_off)
@@ -283,7 +282,7 @@ class IronicDriver:
         :raises RebuildFailed: says what is on the disk.
         """
         with history.explained_errors(self._site.client):
-            self._rebuild.rebuild(request)
+            rebuild_instance(self._site, self._drives, self._hooks, request)
 
     def rescue(self, instance: virt.InstanceLike, rescue_password: str) -> None:
         """Boot the rescue system that Ironic has; return when it is there.

@@ -69,12 +69,14 @@ def explain_error(client: IronicClient, error: exceptions.NodeError) -> None:
 
 
 def with_reason(client: IronicClient, node: Node) -> Node:
-    """A node whose deployment failed, with its ``last_error`` from the history if it is erased.
+    """A node whose deployment failed, with ``last_error`` from the history if that is erased.
 
     Ironic 39.0.0 writes the reason down, then cleans up after the deploy ramdisk.  Where that
     powers the node off, as boot interface ``redfish-virtual-media`` does, it erases
     ``last_error``.  The history still has it.
     """
+    if not node.has_lost_reason:
+        return node
     try:
         events = client.single_try().history.newest(node.uuid, _LOOKED_AT)
     except exceptions.IronicError as exc:

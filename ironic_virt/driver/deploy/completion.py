@@ -185,7 +185,7 @@ class Completion:
     def _with_reason(self, instance: InstanceLike) -> Iterator[None]:
         try:
             yield
-        except outcome.ReasonErased as exc:
+        except outcome.InFailedState as exc:
             node = history.with_reason(self._site.client, exc.failed)
             reason = "the deployment failed"
             raise outcome.make_failure(node, instance, reason, node.last_error) from None

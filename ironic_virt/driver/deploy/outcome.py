@@ -14,8 +14,8 @@ from ironic_virt.driver.deploy import instance_info
 from ironic_virt.virt import InstanceLike
 
 
-class ReasonErased(exceptions.DeployFailed):
-    """The deployment failed, and the node does not say why: see :func:`.history.with_reason`.
+class InFailedState(exceptions.DeployFailed):
+    """The deployment failed; see :func:`.history.with_reason` for why.
 
     :ivar failed: the node.
     """
@@ -32,7 +32,7 @@ def check_deployed(
 
     :param node: as it was just seen; ``None``: Ironic has no such node.
     :param uuid: of the node, if it may be gone.
-    :raises ReasonErased: it has failed, and the reason is to be looked for.
+    :raises InFailedState: it has failed, and the reason may have to be looked for.
     :raises NodeError: it will never be, with this instance.
     """
     if node is None:
@@ -54,9 +54,7 @@ def check_deployed(
     if state in (states.DEPLOY_FAILED, states.ERROR):
         if node.owes_reason:
             return None
-        if node.has_lost_reason:
-            raise ReasonErased(node, instance)
-        raise make_failure(node, instance, "the deployment failed", node.last_error)
+        raise InFailedState(node, instance)
     if state in states.DEPLOY_IN_PROGRESS or state not in (None, *states.ALL):
         # A state that is newer than our table may well lead to active.
         return None

@@ -13,7 +13,7 @@ until Ironic has taken the request, the node's ``instance_info`` is put back.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn
+from typing import Any, TypeVar
 
 from oslo_log import log as logging
 
@@ -33,38 +33,30 @@ from ironic_virt.virt import DeployRequest
 
 LOG = logging.getLogger(__name__)
 
+T = TypeVar("T")
 
-class Rebuild:
-    """Rebuilds instances.  Thread-safe: it keeps nothing between calls."""
 
-    def __init__(self, site: Site, drives: ConfigDrives, hooks: Hooks) -> None:
-        self._site = site
-        self._drives = drives
-        self._hooks = hooks
+def rebuild_instance(
+    site: Site, drives: ConfigDrives, hooks: Hooks, request: DeployRequest
+) -> None:
+    """Return when the instance is active with the image.
 
-    def rebuild(self, request: DeployRequest) -> None:
-        """Return when the instance is active with the image.
-
-        :raises OperationNotSupported: it boots from a volume; nothing was touched.
-        :raises InstanceNotFound: no node carries it.
-        :raises RebuildFailed: what went wrong, and what is on the disk.
-        :raises BuildAborted: the instance is not wanted any more.
-        :raises WaitCancelled: the service stops; what Ironic has begun goes on, and
-            a later call takes it up.
-        """
-        if request.boots_from_volume:
-            raise exceptions.OperationNotSupported("rebuilding a server that boots from a volume")
-        attempt = _Attempt(self, request)
-        try:
-            attempt.go()
-        except (
-            exceptions.RebuildFailed,
-            exceptions.WaitCancelled,
-            exceptions.BuildAborted,
-        ):
-            raise
-        except (exceptions.NodeError, exceptions.IronicError) as exc:
-            attempt.fail(exc)
+    :raises OperationNotSupported: it boots from a volume; nothing was touched.
+    :raises InstanceNotFound: no node carries it.
+    :raises RebuildFailed: what went wrong, and what is on the disk.
+    :raises BuildAborted: the instance is not wanted any more.
+    :raises WaitCancelled: the service stops; what Ironic has begun goes on, and
+        a later call takes it up.
+    """
+    if request.boots_from_volume:
+        raise exceptions.OperationNotSupported("rebuilding a server that boots from a volume")
+    attempt = _Attempt(site, drives, hooks, request)
+    try:
+        attempt.go()
+    except (exceptions.RebuildFailed, exceptions.WaitCancelled, exceptions.BuildAborted):
+        raise
+    except (exceptions.NodeError, exceptions.IronicError) as exc:
+        raise attempt.failure_after(exc) from exc
 
 
 class _Attempt:
@@ -73,10 +65,12 @@ class _Attempt:
     :ivar disk: what is on the disk by now.
     """
 
-    def __init__(self, parts: Rebuild, request: DeployRequest) -> None:
-        self._site = parts._site
-        self._drives = parts._drives
-        self._hooks = parts._hooks
+    def __init__(
+        self, site: Site, drives: ConfigDrives, hooks: Hooks, request: DeployRequest
+    ) -> None:
+        self._site = site
+        self._drives = drives
+        self._hooks = hooks
         self._request = request
         self._instance = request.instance
         self._wish = request.request_id
@@ -94,7 +88,7 @@ class _Attempt:
                 "Instance %s, node %s: a deployment is under way; it is rebuilt after that",
                 *(instance.uuid, node.uuid),
             )
-            self._wait(self._is_at_rest)
+            self._wait(_at_rest)
             node = self._found()
             marked = rebuild_info.is_marked(node, self._wish)
         hooks = self._hooks.of(instance, node, is_rebuild=True)
@@ -121,14 +115,12 @@ class _Attempt:
                     "preserved; use a partition image"
                 )
             self._begin(info, drive)
-        try:
-            rebuilt = self._wait(self._rebuilt)
-        except outcome.ReasonErased as exc:
-            raise self._failed(history.with_reason(self._site.client, exc.failed)) from None
+        rebuilt = self._wait(lambda node: outcome.check_deployed(instance, node, self._uuid))
         self._held.note(rebuilt)
-        self._rebuilt(protect_node(self._site, self._held))
+        outcome.check_deployed(instance, protect_node(self._site, self._held))
         self.disk = Disk.REWRITTEN
-        hooks.after_deploy()
+        if rebuilt.provision_state == states.ACTIVE:
+            hooks.after_deploy()
         self._site.service.report_progress(instance, "active", rebuilt.provision_state or "")
         LOG.info("Instance %s is rebuilt on node %s", instance.uuid, node.uuid)
 
@@ -240,7 +232,7 @@ class _Attempt:
 
     # -- wait -----------------------------------------------------------------
 
-    def _wait(self, until: Callable[[Node | None], Node | None]) -> Node:
+    def _wait(self, until: Callable[[Node | None], T | None]) -> T:
         return self._held.wait(
             until,
             "be rebuilt ([ironic] deploy_timeout)",
@@ -251,52 +243,28 @@ class _Attempt:
             step="rebuilding",
         )
 
-    def _is_at_rest(self, node: Node | None) -> Node | None:
-        if node is None:
-            raise self._failure("the node was deleted from Ironic")
-        return None if node.provision_state in states.DEPLOY_IN_PROGRESS else node
-
-    def _rebuilt(self, node: Node | None) -> Node | None:
-        """The node when it is active, ``None`` while it is on its way."""
-        if node is None:
-            raise self._failure("the node was deleted from Ironic during the rebuild")
-        if node.instance_uuid != self._instance.uuid:
-            raise self._failure(
-                "somebody took the server off the node during the rebuild",
-                last_error=node.last_error,
-            )
-        state = node.provision_state
-        if state == states.ACTIVE:
-            return node
-        if state in (states.DEPLOY_FAILED, states.ERROR):
-            if node.owes_reason:
-                return None
-            if node.has_lost_reason:
-                raise outcome.ReasonErased(node, self._instance)
-            raise self._failed(node)
-        if state in states.DEPLOY_IN_PROGRESS or state not in (None, *states.ALL):
-            # A state that is newer than our table may well lead to active.
-            return None
-        raise self._failure(
-            f"the node is not being deployed any more but in {node.states}; somebody else has "
-            "acted on it",
-            last_error=node.last_error,
-        )
-
     # -- errors ---------------------------------------------------------------
-
-    def _failed(self, node: Node) -> exceptions.RebuildFailed:
-        self.disk = rebuild_info.disk_after(node.last_error)
-        return self._failure(node.why, last_error=node.last_error)
 
     def _failure(self, reason: str, **more: Any) -> exceptions.RebuildFailed:
         return exceptions.RebuildFailed(self._uuid, self._instance.uuid, reason, self.disk, **more)
 
-    def fail(self, error: exceptions.NodeError | exceptions.IronicError) -> NoReturn:
+    def failure_after(
+        self, error: exceptions.NodeError | exceptions.IronicError
+    ) -> exceptions.RebuildFailed:
         """Tell of an error together with what is on the disk."""
+        if isinstance(error, outcome.InFailedState):
+            node = history.with_reason(self._site.client, error.failed)
+            self.disk = rebuild_info.disk_after(node.last_error)
+            return self._failure(node.why, last_error=node.last_error)
         if isinstance(error, exceptions.NodeError):
-            reason = error.reason
-        else:
-            refused = error.status is not None and error.status < 500
-            reason = f"Ironic refused: {error.message}" if refused else str(error)
-        raise self._failure(reason, request_id=error.request_id) from error
+            return self._failure(
+                error.reason, request_id=error.request_id, last_error=error.last_error
+            )
+        refused = error.status is not None and error.status < 500
+        reason = f"Ironic refused: {error.message}" if refused else str(error)
+        return self._failure(reason, request_id=error.request_id)
+
+
+def _at_rest(node: Node | None) -> bool | None:
+    """``True`` when no deployment is under way, or the node is gone."""
+    return node is None or node.provision_state not in states.DEPLOY_IN_PROGRESS or None
