@@ -9,8 +9,7 @@ has begun goes on.  What can't be seen is left alone, for a later call to take i
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from oslo_log import log as logging
 
@@ -79,14 +78,31 @@ class Completion:
         patience: Patience,
         node: str | None = None,
     ) -> None:
-        with self._undone_if_failed(instance, node):
-            while True:
-                try:
-                    return act()
-                except Exception as exc:
-                    if _is_about_node(exc):
-                        raise
-                    act = self._after(exc, instance, patience)
+        """Come to the end, or undo it."""
+        try:
+            with self._site.service.metrics.building():
+                while True:
+                    try:
+                        return act()
+                    except outcome.InFailedState as exc:
+                        failed = history.with_reason(self._site.client, exc.failed)
+                        raise outcome.make_failure(
+                            failed, instance, "the deployment failed", failed.last_error
+                        ) from None
+                    except Exception as exc:
+                        if _is_about_node(exc):
+                            raise
+                        act = self._after(exc, instance, patience)
+        except exceptions.WaitCancelled:
+            raise
+        except Exception as exc:
+            if not isinstance(exc, exceptions.BuildAborted):
+                LOG.error("[deploy-failed] Deploying instance %s failed: %s", instance.uuid, exc)
+            if isinstance(exc, exceptions.NodeError):
+                # Undoing it may write more into it.
+                history.explain_error(self._site.client, exc)
+            self.undo_after(exc, instance, node)
+            raise
 
     def _after(
         self, error: Exception, instance: InstanceLike, patience: Patience
@@ -164,31 +180,6 @@ class Completion:
             raise held.error(exceptions.BuildAborted, reason)
 
     # -- the one undo path ----------------------------------------------------
-
-    @contextlib.contextmanager
-    def _undone_if_failed(self, instance: InstanceLike, node: str | None) -> Iterator[None]:
-        try:
-            with self._site.service.metrics.building(), self._with_reason(instance):
-                yield
-        except exceptions.WaitCancelled:
-            raise
-        except Exception as exc:
-            if not isinstance(exc, exceptions.BuildAborted):
-                LOG.error("[deploy-failed] Deploying instance %s failed: %s", instance.uuid, exc)
-            if isinstance(exc, exceptions.NodeError):
-                # Undoing it may write more into it.
-                history.explain_error(self._site.client, exc)
-            self.undo_after(exc, instance, node)
-            raise
-
-    @contextlib.contextmanager
-    def _with_reason(self, instance: InstanceLike) -> Iterator[None]:
-        try:
-            yield
-        except outcome.InFailedState as exc:
-            node = history.with_reason(self._site.client, exc.failed)
-            reason = "the deployment failed"
-            raise outcome.make_failure(node, instance, reason, node.last_error) from None
 
     def undo_after(
         self, error: Exception, instance: InstanceLike, node: str | None = None
