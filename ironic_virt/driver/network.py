@@ -23,7 +23,6 @@ from oslo_log import log as logging
 from ironic_virt import exceptions
 from ironic_virt.baremetal import states
 from ironic_virt.baremetal.node import Node
-from ironic_virt.baremetal.ports import Port, Portgroup
 from ironic_virt.driver.held import Held, is_refusal
 from ironic_virt.driver.network_data import Link, free_links, links_by_vif
 from ironic_virt.driver.site import Site
@@ -78,19 +77,12 @@ class Network:
             self._attach(held, vif)
         return bool(missing)
 
-    def links(self, node: str) -> dict[str, Link]:
-        """The physical link of each VIF on a node, by VIF."""
-        return links_by_vif(*self._ports(node))
-
-    def free(self, node: str) -> list[Link]:
-        """The physical links of a node that have no VIF."""
-        return free_links(*self._ports(node))
-
-    def _ports(self, node: str) -> tuple[list[Port], list[Portgroup]]:
-        """A node's ports, and its port groups if a port is in one."""
+    def links(self, node: str) -> tuple[dict[str, Link], list[Link]]:
+        """The physical link of each VIF on a node, by VIF, and those links that have no VIF."""
         ports = self._site.client.ports.listed(node)
         is_bonded = any(port.portgroup_uuid for port in ports)
-        return ports, self._site.client.ports.groups(node) if is_bonded else []
+        groups = self._site.client.ports.groups(node) if is_bonded else []
+        return links_by_vif(ports, groups), free_links(ports, groups)
 
     def detach_all(self, held: Held) -> None:
         """Detach every VIF from the node.

@@ -12,7 +12,7 @@ type ``bond``, whose members are links as well.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ironic_virt.baremetal.ports import Port, Portgroup
@@ -92,44 +92,29 @@ def free_links(ports: Iterable[Port], portgroups: Iterable[Portgroup]) -> list[L
     return [*(bond for bond in bonds if bond.ports), *(link for link in single if link.address)]
 
 
-def with_ports(data: Mapping[str, Any], free: Sequence[Link]) -> NetworkData:
-    """Network data whose links that name no VIF are on a node's free links, one after the other.
+def with_links(
+    data: Mapping[str, Any], links: Mapping[str, Link], free: Sequence[Link] = ()
+) -> NetworkData:
+    """Network data with physical addresses, and with bonds spelled out.
 
-    :param free: see :func:`free_links`.
+    :param data: one of its ``links`` whose VIF has no physical link stays as it is, as does one
+        with an address and no ``vif_id``.
+    :param links: the physical link of each VIF.
+    :param free: for those that name neither, one after the other; see :func:`free_links`.
     :raises ValueError: there are too few.
     """
-    count = sum(map(is_on_any_port, data["links"]))
+    count = sum(map(_is_on_any_port, data["links"]))
     if count > len(free):
         raise ValueError(
             f"{count} networks are wanted, and the node has {len(free)} ports and port groups "
             "without a VIF"
         )
     unused = iter(free)
-    return _on(data, lambda link: next(unused) if is_on_any_port(link) else None)
-
-
-def is_on_any_port(link: Mapping[str, Any]) -> bool:
-    """Whether a link names neither a VIF nor an address."""
-    return link.get("type") == "phy" and not {"vif_id", "ethernet_mac_address"} & link.keys()
-
-
-def with_links(data: Mapping[str, Any], links: Mapping[str, Link]) -> NetworkData:
-    """Network data with physical addresses, and with bonds spelled out.
-
-    :param data: one of its ``links`` without a ``vif_id``, or whose VIF has no physical link,
-        stays as it is.
-    :param links: the physical link of each VIF.
-    """
-    return _on(data, lambda link: links.get(link.get("vif_id", "")))
-
-
-def _on(
-    data: Mapping[str, Any], physical_of: Callable[[Mapping[str, Any]], Link | None]
-) -> NetworkData:
     described: list[Mapping[str, Any]] = []
     members: list[Mapping[str, Any]] = []
     for link in data["links"]:
-        physical = physical_of(link)
+        is_on_any = _is_on_any_port(link)
+        physical = next(unused) if is_on_any else links.get(link.get("vif_id", ""))
         if physical is None:
             described.append(link)
         elif physical.is_bond:
@@ -141,6 +126,11 @@ def _on(
         else:
             described.append({**link, "type": "phy", **_address(physical.address)})
     return {**data, "links": [*described, *members]}
+
+
+def _is_on_any_port(link: Mapping[str, Any]) -> bool:
+    """Whether a link names neither a VIF nor an address."""
+    return link.get("type") == "phy" and not {"vif_id", "ethernet_mac_address"} & link.keys()
 
 
 def with_mtus(data: Mapping[str, Any]) -> NetworkData:

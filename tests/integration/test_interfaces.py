@@ -170,7 +170,7 @@ def test_a_system_on_bonded_ports_is_told_of_them(stage: Stage, neutron: Neutron
     instance = stage.service.instance_on(node)
     on_bond, on_port = new_vif(), new_vif()
     stage.service.spawn(instance, [on_bond, on_port])
-    found = stage.service.driver._network.links(node)
+    found, _ = stage.service.driver._network.links(node)
     # Ironic prefers port groups.
     link = found[on_bond.id]
     assert (link.is_bond, link.address, link.bond_mode) == (True, bond["address"], "802.3ad")

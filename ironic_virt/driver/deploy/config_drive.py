@@ -32,13 +32,7 @@ from ironic_virt.baremetal.patches import JsonPatch
 from ironic_virt.driver.deploy import iso_image
 from ironic_virt.driver.hooks import Calls
 from ironic_virt.driver.network import Network
-from ironic_virt.driver.network_data import (
-    is_on_any_port,
-    network_data,
-    with_links,
-    with_mtus,
-    with_ports,
-)
+from ironic_virt.driver.network_data import network_data, with_links, with_mtus
 from ironic_virt.driver.site import Site
 from ironic_virt.virt import ConfigDrive, DeployRequest
 
@@ -140,13 +134,13 @@ class ConfigDrives:
         if not (network_info if data is None else data.get("links")):
             # Nothing has an address.
             return drive
-        if data is not None and any(map(is_on_any_port, data["links"])):
-            try:
-                data = with_ports(data, self._network.free(node))
-            except ValueError as exc:
-                raise exceptions.ConfigDriveFailed(node, request.instance.uuid, str(exc)) from exc
-        links = self._network.links(node)
-        data = network_data(network_info, links) if data is None else with_links(data, links)
+        links, free = self._network.links(node)
+        if data is None:
+            return dataclasses.replace(drive, network_data=network_data(network_info, links))
+        try:
+            data = with_links(data, links, free)
+        except ValueError as exc:
+            raise exceptions.ConfigDriveFailed(node, request.instance.uuid, str(exc)) from exc
         return dataclasses.replace(drive, network_data=data)
 
 

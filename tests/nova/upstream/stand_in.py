@@ -183,7 +183,7 @@ class IronicDriver(ours.IronicDriver):
     def _get_network_metadata(self, node: Any, network_info: Any) -> Any:
         self._over.give(node)
         known = netutils.get_network_metadata(network_info)
-        links = self._driver._driver._network.links(node.id)
+        links, _ = self._driver._driver._network.links(node.id)
         return None if known is None else with_links(known, links)
 
     def _plug_vifs(self, node: Any, instance: Any, network_info: Any) -> None:

@@ -16,7 +16,6 @@ from ironic_virt.driver.network_data import (
     network_data,
     with_links,
     with_mtus,
-    with_ports,
 )
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.config_drives import sent_drive, sent_drives
@@ -164,7 +163,7 @@ def test_network_data_of_the_service_get_the_addresses_of_ports(stage, fake, nod
     told = sent_drive(fake)["network_data"]["links"]
     assert len(fake.requests.matching("GET", "/ports")) == wired
     if wired:
-        (address,) = (one.address for one in stage.driver._network.links(node).values())
+        (address,) = (one.address for one in stage.driver._network.links(node)[0].values())
         first = {**said["links"][0], "type": "phy", "ethernet_mac_address": address}
         assert told == [first, {"id": "tap2", "mtu": 1500}]
 
@@ -220,7 +219,7 @@ def test_a_static_address_prefers_a_free_port_group() -> None:
     groups = [Portgroup("group", mode="active-backup"), Portgroup("empty")]
     free = free_links([taken, *bonded, single], groups)
     links = [{"id": f"link{number}", "type": "phy"} for number in range(2)]
-    told = with_ports({"links": links}, free)
+    told = with_links({"links": links}, {}, free)
     assert told["links"] == [
         {
             "id": "link0",
@@ -234,4 +233,4 @@ def test_a_static_address_prefers_a_free_port_group() -> None:
         {"id": "port-1", "type": "phy", "ethernet_mac_address": "02:00:00:00:00:01"},
     ]
     with pytest.raises(ValueError, match="3 networks are wanted, and the node has 2 ports and"):
-        with_ports({"links": [*links, {"id": "link2", "type": "phy"}]}, free)
+        with_links({"links": [*links, {"id": "link2", "type": "phy"}]}, {}, free)
