@@ -63,9 +63,7 @@ class Console:
     def serial(self, instance: InstanceLike) -> ConsoleAddress:
         """The serial console; a session of somebody else ends.
 
-        :raises InstanceNotFound: no node carries it.
         :raises ConsoleUnavailable, WaitTimeout: there is none.
-        :raises NodeNotOurs: the node is outside the target set; nothing was done.
         """
         held = self._at_rest(instance, _SERIAL)
         if held.node.console_enabled:
@@ -79,9 +77,7 @@ class Console:
     def vnc(self, instance: InstanceLike) -> ConsoleAddress:
         """The graphical console: a VNC server, and the page of Ironic's own proxy to it.
 
-        :raises InstanceNotFound: no node carries it.
         :raises ConsoleUnavailable, WaitTimeout: there is none.
-        :raises NodeNotOurs: the node is outside the target set; nothing was done.
         """
         held = self._at_rest(instance, _VNC)
         if held.node.console_enabled:

@@ -48,8 +48,10 @@ class IronicDriver:
 
     The names are Nova's.  The arguments are those of Nova's that are read.  Every method may
     block, may be called from any thread, and raises
-    :class:`~ironic_virt.exceptions.IronicVirtError` or one of its kinds.  Constructing a
-    driver sends nothing; :meth:`init_host` does.
+    :class:`~ironic_virt.exceptions.IronicVirtError` or one of its kinds.  An action on the node
+    that carries an instance raises ``InstanceNotFound`` if none does, and ``NodeNotOurs``,
+    before anything is done, if that is outside the target set.  Constructing a driver sends
+    nothing; :meth:`init_host` does.
 
     :param conf: with the ``[ironic]`` options.
     :param virtapi: the compute service's side of the contract.
@@ -216,10 +218,7 @@ class IronicDriver:
         return self._compute_nodes.record_uuid(nodename)
 
     def node_of(self, instance: virt.InstanceLike) -> str:
-        """Return the uuid of the node that an instance has; its record may name a pool.
-
-        :raises InstanceNotFound: no node carries it.
-        """
+        """Return the uuid of the node that an instance has; its record may name a pool."""
         return self._compute_nodes.node_of(instance)
 
     # -- instances ------------------------------------------------------------
@@ -236,7 +235,6 @@ class IronicDriver:
         """Return the instance's power state.
 
         :param use_cache: the state as of the last refresh is enough.
-        :raises InstanceNotFound: no node has it.
         """
         return self._instances.info(instance, use_cache=use_cache)
 

@@ -43,16 +43,12 @@ class Instances:
         """The instance's power state.
 
         :param use_cache: as of the last list is enough.
-        :raises InstanceNotFound: no node carries it.
         """
         node = self._site.nodes.snapshot().by_instance(instance.uuid) if use_cache else None
         return resources.power_of(node or self._site.nodes.read_carrier(instance))
 
     def diagnose(self, instance: InstanceLike) -> InstanceDiagnostics:
-        """Its power, and the hardware under it; asked of Ironic by three requests.
-
-        :raises InstanceNotFound: no node carries it.
-        """
+        """Its power, and the hardware under it; asked of Ironic by three requests."""
         client = self._site.client
         node = self._site.nodes.read_carrier(instance)
         ports = client.ports.listed(node.uuid)

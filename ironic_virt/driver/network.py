@@ -102,10 +102,8 @@ class Network:
     def attach_interface(self, instance: InstanceLike, vif: VifLike) -> None:
         """Attach a VIF to the node of an instance that is deployed.
 
-        :raises InstanceNotFound: no node carries it.
         :raises VifAttachFailed: naming the VIF and the reason; :class:`NoFreePort` if
             the node has no port for it.
-        :raises NodeNotOurs: the node is outside the target set; nothing was done.
         """
         held = Held.of(self._site, instance)
 
@@ -127,9 +125,7 @@ class Network:
     def detach_interface(self, instance: InstanceLike, vif: VifLike) -> None:
         """Detach a VIF from the node of an instance.
 
-        :raises InstanceNotFound: no node carries it.
         :raises VifDetachFailed: naming the VIF and the reason; the node still has it.
-        :raises NodeNotOurs: the node is outside the target set; nothing was done.
         """
         held = Held.of(self._site, instance)
         if held.node.provision_state in states.GIVES_INTERFACES:

@@ -49,10 +49,8 @@ class Rescue:
         """Return when the rescue system is there.
 
         :param password: of its user; never logged.
-        :raises InstanceNotFound: no node carries it.
         :raises RescueFailed: why, and on which system the instance is now.
         :raises BuildAborted: it is not wanted any more; the node is on the way there.
-        :raises NodeNotOurs: the node is outside the target set; nothing was done.
         """
         if not password.strip():
             raise exceptions.OperationNotSupported("rescuing without a password")
@@ -97,10 +95,8 @@ class Rescue:
     def unrescue(self, instance: InstanceLike) -> None:
         """Return when the instance's own system has been booted.
 
-        :raises InstanceNotFound: no node carries it.
         :raises RescueFailed: why; the node is not on its own system.
         :raises BuildAborted: it is not wanted any more; the node is on the way there.
-        :raises NodeNotOurs: the node is outside the target set; nothing was done.
         """
         held = self._at_rest(instance)
         if held.node.provision_state == states.ACTIVE:
