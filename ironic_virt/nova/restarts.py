@@ -42,6 +42,8 @@ _AGAIN = frozenset(
 _BUILD = "compute__do_build_and_run_instance"
 _RESCUE = "compute_rescue_instance"
 """Nova's names for the parts of the server's actions that are done here."""
+_ENDED_MEANWHILE = (exception.InstanceNotFound, exception.UnexpectedTaskStateError)
+"""By a user's delete, or by a process that had this host's lease before."""
 
 
 class Restarts:
@@ -63,8 +65,8 @@ class Restarts:
             self._begin(context, instance, lambda: self._delete(context, instance))
         elif _was_deploying(instance):
             context = _context_of(instance, "create")
-            build = _Build(self._driver, manager, context, instance)
-            self._begin(context, instance, utils.synchronized(instance.uuid)(build.finish))
+            build = utils.synchronized(instance.uuid)(self._finish_build)
+            self._begin(context, instance, lambda: build(context, instance))
         elif instance.task_state == task_states.RESCUING:
             context = _context_of(instance, "rescue")
             self._begin(context, instance, lambda: self._finish_rescue(context, instance))
@@ -103,25 +105,71 @@ class Restarts:
         self._records.manager.terminate_instance(context, instance, volumes)
 
     def _finish_rescue(self, context: Any, instance: Any) -> None:
-        manager = self._records.manager
-        try:
+        def rescue() -> None:
             with translated(Doing.RESCUE, instance):
                 self._driver.finish_rescue(instance)
             instance.vm_state = vm_states.RESCUED
             instance.task_state = None
-            instance.power_state = manager._get_power_state(instance)
+            instance.power_state = self._records.manager._get_power_state(instance)
             instance.launched_at = timeutils.utcnow()
             instance.save(expected_task_state=task_states.RESCUING)
-        except (exception.InstanceNotFound, exception.UnexpectedDeletingTaskStateError) as exc:
-            _end_event(context, instance, _RESCUE, exc)
+
+        self._carry_out(context, instance, _RESCUE, rescue)
+
+    def _finish_build(self, context: Any, instance: Any) -> None:
+        """Wait for the node, and end the build as Nova ends its own."""
+        manager = self._records.manager
+        # It may have waited for its turn.
+        instance.refresh()
+        if not _was_deploying(instance) and instance.task_state != task_states.DELETING:
+            LOG.info("Its build was given up meanwhile", instance=instance)
+            return
+
+        def build() -> None:
+            with translated(Doing.SPAWN, instance):
+                self._driver.finish_spawn(instance)
+            manager._update_instance_after_spawn(instance)
+            instance.save(expected_task_state=task_states.SPAWNING)
+            LOG.info("Its interrupted build is finished", instance=instance)
+
+        error = self._carry_out(context, instance, _BUILD, build)
+        if isinstance(error, _ENDED_MEANWHILE):
+            return
+        phase = "error"
+        usage: dict[str, Any] = {"fault": error}
+        if error is None:
+            manager._update_scheduler_instance_info(context, instance)
+            phase, usage = "end", {"extra_usage_info": {"message": "Success"}}
+            usage["network_info"] = instance.get_network_info()
+        manager._notify_about_instance_usage(context, instance, f"create.{phase}", **usage)
+        compute_utils.notify_about_instance_create(
+            context, instance, manager.host, phase=phase, exception=error
+        )
+
+    def _carry_out(
+        self, context: Any, instance: Any, name: str, act: Callable[[], None]
+    ) -> Exception | None:
+        """Do a part of a server's action, and write down how it ended.
+
+        :param name: Nova's, of the part.
+        :returns: what ``act`` raised; the server is in ERROR then, unless others have ended it.
+        """
+        error: Exception | None = None
+        try:
+            act()
+        except _ENDED_MEANWHILE as exc:
+            LOG.info("Its task was ended meanwhile: %s", exc, instance=instance)
+            error = exc
         except Exception as exc:
-            _end_event(context, instance, _RESCUE, exc)
+            error = exc
             # No lock keeps a delete from coming in between; its task stays.
             if instance.task_state != task_states.DELETING:
                 compute_utils.add_instance_fault_from_exc(context, instance, exc, sys.exc_info())
-                manager._set_instance_obj_error_state(instance, clean_task_state=True)
-        else:
-            _end_event(context, instance, _RESCUE)
+                self._records.manager._set_instance_obj_error_state(
+                    instance, clean_task_state=True
+                )
+        _end_event(context, instance, name, error)
+        return error
 
 
 def _telling(instance: Any, finish: Callable[[], None]) -> Callable[[], None]:
@@ -189,7 +237,7 @@ def _context_of(instance: Any, action: str) -> Any:
     )
 
 
-def _end_event(context: Any, instance: Any, name: str, error: Exception | None = None) -> None:
+def _end_event(context: Any, instance: Any, name: str, error: Exception | None) -> None:
     gone = (exception.InstanceActionNotFound, exception.InstanceActionEventNotFound)
     with contextlib.suppress(*gone):
         objects.InstanceActionEvent.event_finish_with_failure(
@@ -199,62 +247,4 @@ def _end_event(context: Any, instance: Any, name: str, error: Exception | None =
             exc_val=error,
             exc_tb=error and error.__traceback__,
             want_result=False,
-        )
-
-
-class _Build:
-    """One build that was interrupted.
-
-    :param manager: nova-compute's.
-    """
-
-    def __init__(
-        self, driver: driver.IronicDriver, manager: Any, context: Any, instance: Any
-    ) -> None:
-        self._driver = driver
-        self._manager = manager
-        self._context = context
-        self._instance = instance
-
-    def finish(self) -> None:
-        """Wait for the node, and end the build as Nova ends its own."""
-        instance = self._instance
-        try:
-            # It may have waited for its turn.
-            instance.refresh()
-            if not _was_deploying(instance) and instance.task_state != task_states.DELETING:
-                LOG.info("Its build was given up meanwhile", instance=instance)
-                return
-            with translated(Doing.SPAWN, instance):
-                self._driver.finish_spawn(instance)
-            self._become_active()
-        except (exception.InstanceNotFound, exception.UnexpectedTaskStateError) as exc:
-            # By a user's delete, or by a process that had this host's lease before.
-            LOG.info("Its build was ended meanwhile: %s", exc, instance=instance)
-            _end_event(self._context, instance, _BUILD, exc)
-        except Exception as exc:
-            # Deleting the server frees what is left.
-            compute_utils.add_instance_fault_from_exc(self._context, instance, exc, sys.exc_info())
-            self._manager._set_instance_obj_error_state(instance, clean_task_state=True)
-            _end_event(self._context, instance, _BUILD, exc)
-            self._tell("error", exc, fault=exc)
-        else:
-            # If that fails, the server is there anyway.
-            _end_event(self._context, instance, _BUILD)
-            self._manager._update_scheduler_instance_info(self._context, instance)
-            success, network_info = {"message": "Success"}, instance.get_network_info()
-            self._tell("end", extra_usage_info=success, network_info=network_info)
-
-    def _become_active(self) -> None:
-        instance = self._instance
-        self._manager._update_instance_after_spawn(instance)
-        instance.save(expected_task_state=task_states.SPAWNING)
-        LOG.info("Its interrupted build is finished", instance=instance)
-
-    def _tell(self, phase: str, error: Exception | None = None, **usage: Any) -> None:
-        """Tell Nova's other parts of the end."""
-        context, instance, manager = self._context, self._instance, self._manager
-        manager._notify_about_instance_usage(context, instance, f"create.{phase}", **usage)
-        compute_utils.notify_about_instance_create(
-            context, instance, manager.host, phase=phase, exception=error
         )
