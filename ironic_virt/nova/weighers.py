@@ -16,6 +16,7 @@ from nova.scheduler import weights
 
 from ironic_virt.nova import sizes
 from ironic_virt.request.sizes import of_flavor
+from ironic_virt.request.spec import image_properties, required_traits
 
 
 class SnugFitWeigher(weights.BaseHostWeigher):  # type: ignore[misc]
@@ -45,16 +46,8 @@ class PlainPoolWeigher(weights.BaseHostWeigher):  # type: ignore[misc]
 
     def _weigh_object(self, host_state: Any, spec_obj: Any) -> float:
         has = frozenset(((host_state.stats or {}).get(sizes.TRAITS) or "").split(","))
-        return -float(len(has - _required_traits(spec_obj) - {""}))
-
-
-def _required_traits(spec: Any) -> frozenset[str]:
-    traits = {
-        key.partition(":")[2]
-        for key, value in spec.flavor.extra_specs.items()
-        if key.startswith("trait") and value == "required"
-    }
-    image = spec.image if spec.obj_attr_is_set("image") else None
-    if image is not None and image.obj_attr_is_set("properties"):
-        traits.update(image.properties.get("traits_required") or ())
-    return frozenset(traits)
+        image = spec_obj.image if spec_obj.obj_attr_is_set("image") else None
+        if image is not None and not image.obj_attr_is_set("properties"):
+            image = None
+        wanted = required_traits(spec_obj.flavor.extra_specs, image_properties(image))
+        return -float(len(has - wanted - {""}))

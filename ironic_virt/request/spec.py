@@ -26,8 +26,7 @@ CUSTOM: str = os_resource_classes.CUSTOM_NAMESPACE
 """How the names of an operator's own resource classes begin in Placement."""
 
 _RESOURCE = re.compile(r"resources[a-zA-Z0-9_-]{0,64}:(?P<name>.+)")
-TRAIT = re.compile(r"trait[a-zA-Z0-9_-]{0,64}:(?P<name>.+)")
-"""The key of an extra spec that requires or forbids a trait, of whichever group."""
+_TRAIT = re.compile(r"trait[a-zA-Z0-9_-]{0,64}:(?P<name>.+)")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -94,9 +93,7 @@ class RequestSpec:
         """
         specs = dict(flavor.extra_specs)
         properties = image_properties(image)
-        required, forbidden = _read_traits(flavor.name, specs)
-        from_image, refused = _read_traits("the image", properties)
-        listed = properties.get("traits_required") or ()
+        forbidden = _forbidden_traits(flavor.name, specs)
         return cls(
             instance_uuid=instance_uuid,
             flavor_name=flavor.name,
@@ -108,8 +105,8 @@ class RequestSpec:
             extra_specs=specs,
             image_properties=properties,
             resources=_read_resources(flavor.name, specs),
-            required_traits=frozenset(required | from_image | set(listed)),
-            forbidden_traits=frozenset(forbidden | refused),
+            required_traits=required_traits(specs, properties),
+            forbidden_traits=forbidden | _forbidden_traits("the image", properties),
             exclude_nodes=frozenset(exclude_nodes),
             num_attempts=num_attempts,
             is_rebuild=is_rebuild,
@@ -151,6 +148,16 @@ def image_properties(image: ImageLike | None) -> dict[str, Any]:
     return {"traits_required": listed} if listed else {}
 
 
+def required_traits(specs: Mapping[str, Any], properties: Mapping[str, Any]) -> frozenset[str]:
+    """Return the traits that a flavor's extra specs and an image's properties require."""
+    named = {
+        match["name"]
+        for key, value in (*specs.items(), *properties.items())
+        if value == "required" and (match := _TRAIT.fullmatch(key))
+    }
+    return frozenset(named.union(properties.get("traits_required") or ()))
+
+
 def _read_resources(flavor: str, specs: Mapping[str, str]) -> dict[str, int]:
     amounts: dict[str, int] = {}
     for key, value in specs.items():
@@ -165,13 +172,15 @@ def _read_resources(flavor: str, specs: Mapping[str, str]) -> dict[str, int]:
     return amounts
 
 
-def _read_traits(whose: str, specs: Mapping[str, Any]) -> tuple[set[str], set[str]]:
-    names: dict[str, set[str]] = {"required": set(), "forbidden": set()}
+def _forbidden_traits(whose: str, specs: Mapping[str, Any]) -> frozenset[str]:
+    """Return them, and refuse what neither requires nor forbids a trait."""
+    names = set()
     for key, value in specs.items():
-        if match := TRAIT.fullmatch(key):
-            if value not in names:
+        if match := _TRAIT.fullmatch(key):
+            if value not in ("required", "forbidden"):
                 raise exceptions.InvalidExtraSpec(
                     whose, key, str(value), "'required' or 'forbidden'"
                 )
-            names[value].add(match["name"])
-    return names["required"], names["forbidden"]
+            if value == "forbidden":
+                names.add(match["name"])
+    return frozenset(names)

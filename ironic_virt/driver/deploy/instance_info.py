@@ -22,7 +22,7 @@ from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.patches import HIDDEN
 from ironic_virt.driver.claim import KEY_PREFIX, own_keys, remove_key
 from ironic_virt.request import requirements
-from ironic_virt.request.spec import TRAIT, image_properties
+from ironic_virt.request.spec import image_properties, required_traits
 from ironic_virt.virt import DeployRequest, FlavorLike, ImageLike, Properties
 
 # The texts of Ironic 39.0.0's exceptions that blame the image: InvalidImage and
@@ -158,7 +158,12 @@ def make_info(request: DeployRequest, node: Node, more: Mapping[str, str]) -> di
         info["ephemeral_gb"] = str(flavor.ephemeral_gb)
     if capabilities := required_capabilities(flavor, node):
         info["capabilities"] = json.dumps(capabilities, sort_keys=True)
-    if traits := required_traits(flavor, image, node):
+    # Nova gives some itself to all compute nodes: Ironic would look for them at the node.
+    if traits := [
+        name
+        for name in sorted(required_traits(flavor.extra_specs, image_properties(image)))
+        if name in node.traits or not name.startswith(_TRAITS_OF_NOVA)
+    ]:
         info["traits"] = traits
     return info
 
@@ -326,21 +331,3 @@ def required_capabilities(flavor: FlavorLike, node: Node) -> dict[str, str]:
         for name, value in capabilities.items()
         if requirements.is_text(value) or name in own
     }
-
-
-def required_traits(flavor: FlavorLike, image: ImageLike, node: Node) -> list[str]:
-    """The traits that flavor and image require; granular groups make no difference here.
-
-    Without those that Nova itself gives to all compute nodes: Ironic would look for them at
-    the node, and refuse to deploy.
-    """
-    properties = image_properties(image)
-    traits = {
-        match["name"]
-        for key, value in (*flavor.extra_specs.items(), *properties.items())
-        if (match := TRAIT.fullmatch(key)) and value == "required"
-    }
-    traits.update(properties.get("traits_required") or ())
-    return sorted(
-        name for name in traits if name in node.traits or not name.startswith(_TRAITS_OF_NOVA)
-    )
