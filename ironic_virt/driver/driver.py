@@ -16,6 +16,7 @@ from oslo_log import log as logging
 from ironic_virt import virt
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.waiting.watcher import Watcher
+from ironic_virt.conf import ironic as ironic_conf
 from ironic_virt.driver import history
 from ironic_virt.driver.compute_nodes import ComputeNodes
 from ironic_virt.driver.console import Console
@@ -27,6 +28,7 @@ from ironic_virt.driver.deploy.spawn import Spawn
 from ironic_virt.driver.deploy.teardown import TearDown
 from ironic_virt.driver.groups import Groups
 from ironic_virt.driver.hooks import Hooks
+from ironic_virt.driver.host_nodes import HostNodes
 from ironic_virt.driver.instances import Instances
 from ironic_virt.driver.left_reservations import LeftReservations
 from ironic_virt.driver.left_volumes import LeftVolumes
@@ -77,14 +79,17 @@ class IronicDriver:
         self.lease = lease_of(conf, virtapi)
         client = client or IronicClient.from_conf(conf, virtapi.metrics.request, self.lease)
         self._stopping = threading.Event()
-        self._site = site = Site.survey(
-            conf,
-            virtapi,
-            client,
-            watcher=watcher,
-            clock=clock,
-            pause=pause or self._stopping.wait,
+        # Asked for each node; the option is not mutable.
+        by_ironic = conf.ironic.node_selection == "ironic"
+        nodes = HostNodes(conf, client, virtapi, by_ironic, clock)
+        watcher = watcher or Watcher(
+            client.single_try(),
+            node_filter=lambda: nodes.ownership.target.node_filter(),
+            interval=ironic_conf.retry_interval(conf),
+            while_waiting=virtapi.waiting,
         )
+        pause = pause or self._stopping.wait
+        self._site = site = Site(conf, client, virtapi, by_ironic, nodes, watcher, clock, pause)
         self._pools = pools = PoolRecords(site)
         self._compute_nodes = ComputeNodes(site, pools)
         self._instances = Instances(site)

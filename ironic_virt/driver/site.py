@@ -11,7 +11,6 @@ from oslo_config import cfg
 
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.waiting.watcher import Watcher
-from ironic_virt.conf import ironic as ironic_conf
 from ironic_virt.driver.host_nodes import HostNodes
 from ironic_virt.virt import VirtAPI
 
@@ -41,43 +40,3 @@ class Site:
     watcher: Watcher
     clock: Callable[[], float]
     pause: Callable[[float], bool]
-
-    @property
-    def retry_interval(self) -> float:
-        """Seconds before Ironic is asked again."""
-        return ironic_conf.retry_interval(self.conf)
-
-    @classmethod
-    def survey(
-        cls,
-        conf: cfg.ConfigOpts,
-        service: VirtAPI,
-        client: IronicClient,
-        *,
-        watcher: Watcher | None,
-        clock: Callable[[], float],
-        pause: Callable[[float], bool],
-    ) -> Site:
-        """Put together what a driver needs; nothing is sent.
-
-        :param watcher: for tests; made from ``conf`` otherwise.
-        """
-        # Asked for each node; the option is not mutable.
-        by_ironic = conf.ironic.node_selection == "ironic"
-        nodes = HostNodes(conf, client, service, by_ironic, clock)
-        return cls(
-            conf,
-            client,
-            service,
-            by_ironic,
-            nodes,
-            watcher
-            or Watcher(
-                client.single_try(),
-                node_filter=lambda: nodes.ownership.target.node_filter(),
-                interval=ironic_conf.retry_interval(conf),
-                while_waiting=service.waiting,
-            ),
-            clock,
-            pause,
-        )

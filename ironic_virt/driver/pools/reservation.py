@@ -27,6 +27,7 @@ from ironic_virt.baremetal import allocations
 from ironic_virt.baremetal.allocations import Allocation
 from ironic_virt.baremetal.inventory.snapshot import Snapshot
 from ironic_virt.baremetal.node import Node
+from ironic_virt.conf import ironic as ironic_conf
 from ironic_virt.driver import resources
 from ironic_virt.driver.groups import Groups
 from ironic_virt.driver.held import Held
@@ -236,7 +237,7 @@ class Reservation:
                     instance.uuid,
                     "waiting for Ironic to choose was given up: the service stops",
                 )
-            interval = self._site.retry_interval
+            interval = ironic_conf.retry_interval(self._site.conf)
             pause = min(pause * _GROWTH, max(interval, pause))
             current = self._site.client.allocations.get(instance.uuid)
             if current is None:
