@@ -69,7 +69,7 @@ END
 grub-mkimage -O i386-pc -p /boot/grub -c "$scratch/early.cfg" -o "$scratch/core.img" \
     biosdisk part_gpt ext2 search search_label configfile normal linux serial terminal boot
 cat >"$scratch/cd.cfg" <<'END'
-search --no-floppy --file --set=root /vmlinuz
+search --no-floppy --label VMEDIA_BOOT_ISO --set=root
 set prefix=($root)/boot/grub
 configfile ($root)/EFI/BOOT/grub.cfg
 END
