@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 
-from ironic_virt.baremetal import states
 from ironic_virt.baremetal.properties import NodeProperties
 
 LIST_FIELDS = (
@@ -38,6 +37,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         node asked for by itself.
     :ivar extra: what others have written down about it; only in a node asked for by
         itself.
+    :ivar provision_state: ``""``: not known, which is never free.
     :ivar provision_updated_at: when the provision state last changed, as Ironic
         writes it; only in a node asked for by itself.
     :ivar malformed: names of fields that could not be read, or were missing.
@@ -52,7 +52,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     instance_uuid: str | None = None
     power_state: str | None = None
     target_power_state: str | None = None
-    provision_state: str | None = None
+    provision_state: str = ""
     target_provision_state: str | None = None
     last_error: str | None = None
     maintenance: bool = False
@@ -121,7 +121,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def states(self) -> str:
         """Its states in words, for errors and logs."""
-        text = f"provision state {self.provision_state or states.AVAILABLE!r}"
+        text = f"provision state {self.provision_state or 'not known'!r}"
         if self.target_provision_state:
             text += f" (going to {self.target_provision_state!r})"
         text += f", power state {self.power_state or 'not known'}"

@@ -213,7 +213,7 @@ class NodeDecoder:
             instance_uuid=wire.instance_uuid,
             power_state=share(power),
             target_power_state=share(wire.target_power_state),
-            provision_state=share(state),
+            provision_state=share(state) or "",
             target_provision_state=share(wire.target_provision_state),
             last_error=wire.last_error and logs.reason(wire.last_error),
             maintenance=bool(wire.maintenance),

@@ -196,16 +196,15 @@ every step of it can be aborted.
 """
 
 
-def tear_down_step(provision_state: str | None, *, patched: bool = False) -> TearDownStep:
+def tear_down_step(provision_state: str, *, patched: bool = False) -> TearDownStep:
     """The next step in tearing down a node that carries an instance.
 
-    :param provision_state: as Ironic says; null is its old word for available.
     :param patched: the node has to be patched before it is torn down.
     :returns: :attr:`TearDownStep.REQUEST` for the states in which Ironic takes the verb
         "deleted", and for one that this table doesn't know: Ironic then decides,
         and nothing is taken off a node that may be in use.
     """
-    if provision_state is None or provision_state in _UNTOUCHED_STATES:
+    if provision_state in _UNTOUCHED_STATES:
         return TearDownStep.RELEASE
     if patched and provision_state in _STEPS_TO_A_PATCH:
         return _STEPS_TO_A_PATCH[provision_state]

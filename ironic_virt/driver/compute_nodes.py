@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 from oslo_log import log as logging
 
 from ironic_virt import exceptions, virt
-from ironic_virt.baremetal import states
 from ironic_virt.baremetal.inventory.snapshot import Snapshot, may_be_free
 from ironic_virt.baremetal.node import Node
 from ironic_virt.driver import resources
@@ -182,10 +181,9 @@ class _Tally:
     def of(cls, snapshot: Snapshot, claim: Claim | None) -> _Tally:
         """Count them."""
         ours = frozenset() if claim is None else claim.nodes
-        # Null is what the API before 1.2 said for available.
         numbers = Counter(
             (
-                node.provision_state or states.AVAILABLE,
+                node.provision_state,
                 node.resource_class or "",
                 node.maintenance,
                 node.instance_uuid is not None,

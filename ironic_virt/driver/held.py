@@ -219,7 +219,7 @@ class Held:
         timeout: float,
         *,
         kind: str,
-        state: str | None,
+        state: str,
         abortable: bool = False,
         step: str | None = None,
         late: Callable[[Node | None], T | None] | None = None,
@@ -244,7 +244,7 @@ class Held:
             # Being active is reported when it is known to be ours.
             if step and node is not None and node.provision_state not in (seen, states.ACTIVE):
                 seen = node.provision_state
-                service.report_progress(self.instance, step, seen or "")
+                service.report_progress(self.instance, step, seen)
             return until(node)
 
         how: dict[str, Any] = {"what": what, "instance": self.instance.uuid}

@@ -194,7 +194,7 @@ class Rescue:
     def _ask(self, held: Held, verb: str, password: str | None = None) -> None:
         """Ask for a change of a node that was read just now."""
         self._site.service.report_progress(
-            held.instance, f"{verb} asked for", held.node.provision_state or ""
+            held.instance, f"{verb} asked for", held.node.provision_state
         )
         with held.refused_as(
             exceptions.RescueFailed,
@@ -212,7 +212,7 @@ class Rescue:
             state = node.provision_state
             if state == wanted:
                 return node
-            if state in states.RESCUE_IN_PROGRESS or state not in (None, *states.ALL):
+            if state in states.RESCUE_IN_PROGRESS or state not in states.ALL:
                 return None
             if state in (states.RESCUE_FAILED, states.UNRESCUE_FAILED) and node.owes_reason:
                 return None
@@ -264,7 +264,7 @@ def _check(held: Held, allowed: frozenset[str], what: str) -> None:
     :raises RescueFailed: why; nothing was done.
     """
     node = held.node
-    state = node.provision_state or states.AVAILABLE
+    state = node.provision_state
     if maintenance := resources.why_in_maintenance(node):
         reason = f"the node is {maintenance}"
     elif state not in allowed:

@@ -36,8 +36,7 @@ def why_not_deployable(node: Node) -> str | None:
         return f"it is {reason}"
     if node.retired:
         return "it is retired"
-    # Null is what the API before 1.2 said for available.
-    if node.provision_state not in (None, states.AVAILABLE):
+    if node.provision_state != states.AVAILABLE:
         return f"it is not available but in {node.states}"
     if node.power_state not in (states.POWER_ON, states.POWER_OFF):
         return f"its power can't be controlled: {node.states}"

@@ -21,7 +21,7 @@ def may_be_free(node: Node) -> bool:
     """Whether a node looks free; a deployment reads it again."""
     return (
         node.instance_uuid is None
-        and node.provision_state in (None, states.AVAILABLE)
+        and node.provision_state == states.AVAILABLE
         and node.power_state in (states.POWER_ON, states.POWER_OFF)
         and not (node.maintenance or node.retired or node.malformed)
     )

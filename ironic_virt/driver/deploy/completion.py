@@ -142,7 +142,7 @@ class Completion:
             node = self.wait(held, node.provision_state)
         self.deployed(held, node, hooks)
 
-    def wait(self, held: Held, state: str | None) -> Node:
+    def wait(self, held: Held, state: str) -> Node:
         """The node when it is deployed."""
         return held.wait(
             lambda node: outcome.check_deployed(held.instance, node, held.uuid),
@@ -161,7 +161,7 @@ class Completion:
         outcome.check_deployed(instance, protect_node(self._site, held))
         if node.provision_state == states.ACTIVE:
             hooks.after_deploy()
-        self._site.service.report_progress(instance, "active", node.provision_state or "")
+        self._site.service.report_progress(instance, "active", node.provision_state)
         if node.provision_state == states.ACTIVE:
             LOG.info("Instance %s is active on node %s", instance.uuid, node.uuid)
             return
@@ -211,4 +211,4 @@ def _is_about_node(error: Exception) -> bool:
 
 
 def _has_begun(node: Node) -> bool:
-    return node.provision_state not in (None, states.AVAILABLE)
+    return node.provision_state != states.AVAILABLE

@@ -55,7 +55,7 @@ def check_deployed(
         if node.owes_reason:
             return None
         raise InFailedState(node, instance)
-    if state in states.DEPLOY_IN_PROGRESS or state not in (None, *states.ALL):
+    if state in states.DEPLOY_IN_PROGRESS or state not in states.ALL:
         # A state that is newer than our table may well lead to active.
         return None
     raise exceptions.DeployFailed(

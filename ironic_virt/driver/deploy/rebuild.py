@@ -121,7 +121,7 @@ class _Attempt:
         self.disk = Disk.REWRITTEN
         if rebuilt.provision_state == states.ACTIVE:
             hooks.after_deploy()
-        self._site.service.report_progress(instance, "active", rebuilt.provision_state or "")
+        self._site.service.report_progress(instance, "active", rebuilt.provision_state)
         LOG.info("Instance %s is rebuilt on node %s", instance.uuid, node.uuid)
 
     def _found(self) -> Node:
@@ -138,15 +138,14 @@ class _Attempt:
 
     def _begin(self, info: Mapping[str, Any], drive: config_drive.Form | None) -> None:
         node, service = self._held.node, self._site.service
-        state = node.provision_state or states.AVAILABLE
-        service.report_progress(self._instance, "configuring", state)
+        service.report_progress(self._instance, "configuring", node.provision_state)
         info_before = node.instance_info or {}
         changes = rebuild_info.configure_patch(info_before, info, with_drive=drive is not None)
         rest = self._write([*changes, *unprotect_patch(node)], drive)
         if reason := service.abort_reason(self._instance):
             self._put_back(self._held.node, info_before)
             raise exceptions.BuildAborted(node.uuid, self._instance.uuid, reason)
-        service.report_progress(self._instance, "rebuilding", state)
+        service.report_progress(self._instance, "rebuilding", node.provision_state)
         try:
             self._ask(rest)
         except exceptions.IronicError as exc:

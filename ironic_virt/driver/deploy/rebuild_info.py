@@ -107,7 +107,7 @@ def why_not(node: Node) -> str | None:
         return f"the node is {reason}"
     if reason := resources.why_protected(node):
         return reason
-    state = node.provision_state or states.AVAILABLE
+    state = node.provision_state
     if state in states.REBUILDABLE:
         return None
     if state in (states.RESCUE, states.RESCUE_FAILED, states.UNRESCUE_FAILED):

@@ -81,7 +81,7 @@ class Release:
             if released.instance_uuid == instance.uuid:
                 raise
         self._site.nodes.note(released)
-        self._site.service.report_progress(instance, "released", released.provision_state or "")
+        self._site.service.report_progress(instance, "released", released.provision_state)
         LOG.info("Node %s is released from instance %s", held.uuid, instance.uuid)
 
     def _release_with_allocation(

@@ -97,7 +97,7 @@ class Spawn:
         self._site.nodes.check_free(node, instance.uuid)
         if reason := resources.why_not_free(node):
             raise exceptions.NodeNotAvailable(node.uuid, instance.uuid, reason)
-        self._site.service.report_progress(instance, "reserving", node.provision_state or "")
+        self._site.service.report_progress(instance, "reserving", node.provision_state)
         try:
             reserved = claim_node(self._site, node, instance)
             self._site.nodes.note(reserved)
@@ -142,7 +142,7 @@ class Spawn:
     def _carry_on(self, node: Node, request: DeployRequest) -> None:
         instance = request.instance
         held = Held(self._site, instance, node)
-        if node.provision_state not in (None, states.AVAILABLE):
+        if node.provision_state != states.AVAILABLE:
             self._completion.take_up(held)
             return
         hooks = self._hooks.of(instance, node)
@@ -168,9 +168,7 @@ class Spawn:
 
         :returns: the config drive if it has to go with the request to deploy.
         """
-        self._site.service.report_progress(
-            held.instance, "configuring", held.node.provision_state or ""
-        )
+        self._site.service.report_progress(held.instance, "configuring", held.node.provision_state)
         if hooks.before_deploy():
             # They may take minutes.
             held.refresh()
@@ -219,7 +217,7 @@ class Spawn:
         :raises NodeValidationFailed, ImageRefused: something is.
         """
         node, instance = held.node, held.instance
-        self._site.service.report_progress(instance, "validating", node.provision_state or "")
+        self._site.service.report_progress(instance, "validating", node.provision_state)
         checks = self._site.client.validate_node(node.uuid)
         failed = {
             name: checks[name].reason or "not supported by the node's hardware type"
@@ -244,7 +242,7 @@ class Spawn:
         if reason := resources.why_not_deployable(node):
             raise held.error(exceptions.NodeNotAvailable, reason)
         self._completion.stop_if_unwanted(held)
-        self._site.service.report_progress(instance, "deploying", node.provision_state or "")
+        self._site.service.report_progress(instance, "deploying", node.provision_state)
         deploy_steps = steps.read_steps(instance.flavor)
         try:
             held.ask(states.VERB_ACTIVE, configdrive=drive, deploy_steps=deploy_steps)

@@ -225,7 +225,7 @@ class TearDown:
         node, instance = held.node, held.instance
         if verb == states.VERB_DELETED:
             self._give_back_fields(held)
-        self._site.service.report_progress(instance, "tearing down", node.provision_state or "")
+        self._site.service.report_progress(instance, "tearing down", node.provision_state)
         LOG.info("Tearing down instance %s: %r on node %s", instance.uuid, verb, node.uuid)
 
         def applied(current: Node) -> bool:

@@ -297,7 +297,7 @@ def test_what_is_shared_is_bounded_and_not_mixed_up(limit, monkeypatch) -> None:
 
 
 def test_a_node_says_its_states_in_words() -> None:
-    assert Node(uuid=NODE).states == "provision state 'available', power state not known"
+    assert Node(uuid=NODE).states == "provision state 'not known', power state not known"
     moving = Node(
         uuid=NODE,
         provision_state="deploying",

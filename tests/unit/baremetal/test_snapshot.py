@@ -75,7 +75,7 @@ def test_a_changed_snapshot_is_like_one_made_of_the_same_nodes(steps: list[Step]
     ("fields", "free"),
     [
         ({}, True),
-        ({"provision_state": None}, True),
+        ({"provision_state": ""}, False),
         ({"power_state": "power on"}, True),
         ({"instance_uuid": INSTANCES[0]}, False),
         ({"provision_state": "active"}, False),
@@ -95,8 +95,11 @@ def test_each_thing_that_keeps_a_node_from_being_free_does(fields, free) -> None
     assert bool(Snapshot.of([node]).free) is free
 
 
+FREE = {"provision_state": "available", "power_state": "power on"}
+
+
 def test_nodes_stay_free_when_another_of_their_kind_changes() -> None:
-    free = [Node(uuid=uuid, resource_class="gold", power_state="power on") for uuid in UUIDS]
+    free = [Node(uuid=uuid, resource_class="gold", **FREE) for uuid in UUIDS]
     snapshot = Snapshot.of(free)
     assert kinds(snapshot) == {("gold", frozenset()): set(UUIDS)}
     taken = Node(uuid=UUIDS[0], resource_class="gold", instance_uuid=INSTANCES[0])
@@ -106,8 +109,8 @@ def test_nodes_stay_free_when_another_of_their_kind_changes() -> None:
 
 
 def test_only_kinds_that_a_change_touches_are_made_anew() -> None:
-    gold = [Node(uuid=uuid, resource_class="gold", power_state="power on") for uuid in UUIDS]
-    silver = Node(uuid="s", resource_class="silver", power_state="power on")
+    gold = [Node(uuid=uuid, resource_class="gold", **FREE) for uuid in UUIDS]
+    silver = Node(uuid="s", resource_class="silver", **FREE)
     former = Snapshot.of([*gold, silver])
     untouched = former.free["gold", frozenset()]
     later = former.changed({"s": None})

@@ -34,8 +34,8 @@ def test_passing_states_are_waited_for_and_held_ones_are_not(state: str) -> None
     assert tear_down_step(state) is held.get(state, TearDownStep.WAIT)
 
 
-def test_a_null_state_is_the_old_word_for_available() -> None:
-    assert tear_down_step(None) is tear_down_step(states.AVAILABLE) is TearDownStep.RELEASE
+def test_an_available_node_has_nothing_to_tear_down() -> None:
+    assert tear_down_step(states.AVAILABLE) is TearDownStep.RELEASE
 
 
 @pytest.mark.parametrize("state", ["levitating", "", "Available", "ACTIVE"])

@@ -171,7 +171,7 @@ def is_text(value: Any) -> bool:
 
 FREE: Mapping[str, Callable[[Any], bool]] = dict.fromkeys(scripted.whole_json(), is_text) | {
     "instance_uuid": lambda value: value is None,
-    "provision_state": lambda value: value in (None, "available"),
+    "provision_state": lambda value: value == "available",
     "power_state": lambda value: value in ("power off", "power on"),
     "maintenance": lambda value: value is None or value is False,
     "retired": lambda value: value is None or value is False,
