@@ -94,7 +94,7 @@ class Tracker:
         given_back = frozenset(self._given_back)
         names = self._driver.get_available_nodes(refresh=True)
         failed = self._driver.refresh_error()
-        versions = self._driver.node_versions()
+        versions = {name: self._driver.node_version(name) for name in names}
         picks = self._driver.picks_nodes()
         if picks or self._rounds % WHOLE_EVERY == 0:
             self._written.clear()
@@ -103,7 +103,7 @@ class Tracker:
         pools = {
             name
             for name in names
-            if (picks or name not in versions) and self._driver.is_pool(name)
+            if (picks or versions[name] is None) and self._driver.is_pool(name)
         }
         uuids = [name for name in names if name not in pools] if pools else names
         news = [uuid for uuid in uuids if self._is_news(uuid, versions)]
@@ -147,7 +147,7 @@ class Tracker:
     # -- nodes that are there -------------------------------------------------
 
     def _is_news(self, uuid: str, versions: Mapping[str, object]) -> bool:
-        version = versions.get(uuid)
+        version = versions[uuid]
         if version is None:
             return True
         written = self._written.get(uuid)
@@ -165,7 +165,7 @@ class Tracker:
                     *conflict,
                 )
         for report in reports:
-            if report.uuid in versions and report.uuid not in conflicts:
+            if report.uuid not in conflicts:
                 self._written[report.uuid] = versions[report.uuid]
 
     def _report(self, uuid: str, in_pool: bool) -> NodeReport | None:

@@ -85,13 +85,6 @@ class ComputeNodes:
             )
         return False
 
-    def versions(self) -> Mapping[str, object]:
-        """Our nodes as the inventory has them, or our pools as they were counted."""
-        if self._site.by_ironic:
-            return self._pools.versions(self._site.nodes.snapshot())
-        ours, _ = self._site.nodes.ours()
-        return {node.uuid: node for node in ours}
-
     def version(self, nodename: str) -> object | None:
         """The node as the inventory has it."""
         return self._site.nodes.inventory.snapshot.nodes.get(nodename)

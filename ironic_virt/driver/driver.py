@@ -180,17 +180,14 @@ class IronicDriver:
         """
         return self._site.nodes.ownership.by_ring
 
-    def node_versions(self) -> Mapping[str, object]:
-        """Return, by node uuid, a value that is equal as long as the node is the same.
+    def node_version(self, nodename: str) -> object | None:
+        """Return a value that is equal, and mostly the same, as long as the node is the same.
 
         As long as it is, :meth:`get_available_resource` and :meth:`get_inventory` return
-        the same, so a service with many nodes need not call them.  A node that is left
-        out may have changed.
-        """
-        return self._compute_nodes.versions()
+        the same, so a service with many nodes need not call them.
 
-    def node_version(self, nodename: str) -> object | None:
-        """Return an object that stays the same one as long as the node does, else ``None``."""
+        :returns: ``None``: it may have changed, or is no node of the last list.
+        """
         return self._compute_nodes.version(nodename)
 
     def refresh_error(self) -> str | None:

@@ -15,7 +15,6 @@ from oslo_log import log as logging
 from ironic_virt.baremetal import states
 from ironic_virt.baremetal.http.requests import hurry_requests
 from ironic_virt.driver.site import LONGEST_LOOK, Site
-from ironic_virt.virt import Flavor, Instance, InstanceLike
 
 LOG = logging.getLogger(__name__)
 
@@ -23,10 +22,10 @@ LOG = logging.getLogger(__name__)
 class LeftReservations:
     """Compares reserved nodes with the records; called by one thread at a time.
 
-    :param take_off: removes an instance's data from its node; ``False``: the node is in use.
+    :param take_off: see :meth:`.Release.take_off`.
     """
 
-    def __init__(self, site: Site, take_off: Callable[[InstanceLike], bool]) -> None:
+    def __init__(self, site: Site, take_off: Callable[[str], bool]) -> None:
         self._site, self._take_off = site, take_off
         self._placeless_before: frozenset[str] = frozenset()
 
@@ -40,9 +39,8 @@ class LeftReservations:
             placeless = frozenset(service.placeless(uuids) if uuids else ())
             with hurry_requests(self._site.clock() + LONGEST_LOOK):
                 for uuid in sorted(placeless & self._placeless_before):
-                    instance = Instance(uuid, uuid, Flavor("unknown"))
-                    if self._take_off(instance):
-                        service.release_place(instance)
+                    if self._take_off(uuid):
+                        service.release_place(uuid)
                         LOG.warning(
                             "[allocation-given-up] The node that was reserved for instance %s is "
                             "given up: the instance is not to get one",

@@ -135,10 +135,10 @@ class NovaVirtAPI(virt.VirtAPI):
             or (server.vm_state in ended and not server.host and server.task_state is None)
         ]
 
-    def release_place(self, instance: Any) -> None:
+    def release_place(self, uuid: str) -> None:
         """Delete the allocation in Placement, which Nova leaves when Cinder fails."""
         self.manager.reportclient.delete_allocation_for_instance(
-            nova_context.get_admin_context(), instance.uuid, force=True
+            nova_context.get_admin_context(), uuid, force=True
         )
 
     def places(self, instance: Any) -> Collection[str]:

@@ -60,7 +60,7 @@ class Volumes:
             self._driver.prepare_for_spawn(_Placed(instance, places[0]))
         except Exception:
             # Nova undoes nothing as early as this.
-            self._records.release_place(instance)
+            self._records.release_place(instance.uuid)
             raise
 
     def attach_volume(

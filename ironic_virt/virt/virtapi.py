@@ -100,7 +100,7 @@ class VirtAPI(abc.ABC):
         """Return which of these instances have no node by the records and are not to get one."""
         return ()
 
-    def release_place(self, instance: InstanceLike) -> None:  # noqa: B027
+    def release_place(self, uuid: str) -> None:  # noqa: B027
         """Called when a node is given up that was reserved for one of :meth:`placeless`."""
 
     def image_of(self, instance: InstanceLike) -> ImageLike | None:

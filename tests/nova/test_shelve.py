@@ -263,4 +263,4 @@ def test_a_place_that_is_not_certain_is_not_reserved(chosen: tuple[str, ...]) ->
     with pytest.raises(exception.NovaException, match="Placement names"):
         volumes.get_volume_connector(server)
     volumes._driver.prepare_for_spawn.assert_not_called()
-    volumes._records.release_place.assert_called_once_with(server)
+    volumes._records.release_place.assert_called_once_with(server.uuid)

@@ -17,7 +17,7 @@ from ironic_virt.driver.held import Held
 from ironic_virt.driver.network import Network
 from ironic_virt.driver.site import Site
 from ironic_virt.driver.volumes import Volumes
-from ironic_virt.virt import InstanceLike
+from ironic_virt.virt import Flavor, Instance, InstanceLike
 
 LOG = logging.getLogger(__name__)
 
@@ -34,15 +34,16 @@ class Release:
         self._network = network
         self._volumes = volumes
 
-    def take_off(self, instance: InstanceLike) -> bool:
+    def take_off(self, uuid: str) -> bool:
         """Take an instance's data off a node on which nothing is deployed for it.
 
+        :param uuid: the instance's; the records may not have it.
         :returns: ``False``: something is, or Ironic is at work; nothing was changed.
         :raises InstanceNotFound: no node carries it.
         :raises NodeNotOurs: the node is outside the target set; nothing was changed.
         """
         try:
-            self.release_node(Held.of(self._site, instance))
+            self.release_node(Held.of(self._site, Instance(uuid, uuid, Flavor("unknown"))))
         except InUse:
             return False
         return True

@@ -33,7 +33,6 @@ from ironic_virt.driver.pools import allocation_extra
 from ironic_virt.driver.pools.records import PoolRecords
 from ironic_virt.driver.pools.strays import Strays
 from ironic_virt.driver.site import LONGEST_LOOK, Site
-from ironic_virt.virt import Flavor, Instance, InstanceLike
 
 LOG = logging.getLogger(__name__)
 
@@ -43,12 +42,10 @@ class Reconciliation:
 
     Thread-safe; only one thread at a time looks, and others go on.
 
-    :param take_off: takes what carries an instance off its node; ``False``: it is in use.
+    :param take_off: see :meth:`.Release.take_off`.
     """
 
-    def __init__(
-        self, site: Site, pools: PoolRecords, take_off: Callable[[InstanceLike], bool]
-    ) -> None:
+    def __init__(self, site: Site, pools: PoolRecords, take_off: Callable[[str], bool]) -> None:
         self._site = site
         self._pools = pools
         self._take_off = take_off
@@ -147,7 +144,7 @@ class Reconciliation:
                 return
             if node is None:
                 self._site.client.allocations.delete(allocation.uuid)
-            elif not self._take_off(_instance(allocation)):
+            elif not self._take_off(allocation.uuid):
                 # The records may be wrong, after a restore for instance: somebody may work there.
                 self._tell(
                     allocation,
@@ -171,8 +168,3 @@ class Reconciliation:
                 "[allocation-stays] The records have no instance %s, but its allocation stays: %s",
                 *(allocation.uuid, why),
             )
-
-
-def _instance(allocation: Allocation) -> Instance:
-    """What is known of an instance that the records don't have."""
-    return Instance(allocation.uuid, allocation.uuid, Flavor("unknown"))

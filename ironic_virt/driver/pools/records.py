@@ -101,10 +101,6 @@ class PoolRecords:
         count = self._settled(snapshot)
         return [*count.pools, *sorted(count.others)]
 
-    def versions(self, snapshot: Snapshot) -> dict[str, object]:
-        """By pool name, a value that is equal as long as the pool is the same."""
-        return dict(self._settled(snapshot).pools)
-
     def is_gone(self, name: str, snapshot: Snapshot) -> bool:
         """Whether a record may go: there is no such pool, and it has no instance."""
         return name not in self._settled(snapshot).pools and not self.has_instances(name)
@@ -116,10 +112,6 @@ class PoolRecords:
     def is_pool(self, name: str) -> bool:
         """Whether a name is the name of a pool of this host; the pool need not exist."""
         return names.class_of(name, self._site.service.host) is not None
-
-    def may_be_allocated(self, instance: virt.InstanceLike) -> bool:
-        """Whether an instance may have an allocation: it was put into a pool, now or before."""
-        return self._site.by_ironic or self.is_pool(instance.node or "")
 
     def pool(self, name: str) -> Pool:
         """A pool as counted; one that has no nodes offers none and keeps its instances."""

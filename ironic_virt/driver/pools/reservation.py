@@ -257,7 +257,8 @@ class Reservation:
         :returns: ``False`` if the node that it has is in use: that has to be torn
             down, and the allocation goes with it.
         """
-        if not self._pools.may_be_allocated(instance):
+        if not (self._site.by_ironic or self._pools.is_pool(instance.node or "")):
+            # It was never put into a pool.
             return True
         try:
             if self._site.client.allocations.delete(instance.uuid):

@@ -97,7 +97,7 @@ def test_without_news_all_nodes_are_asked_about_now_and_then(stage, nodes, monke
     assert sorted(asked) == sorted(nodes)
     assert stage.db.compute_nodes.get(nodes[0]).available
     asked.clear()
-    monkeypatch.setattr(stage.service.driver, "node_versions", dict)
+    monkeypatch.setattr(stage.service.driver, "node_version", lambda name: None)
     stage.fake.set_node(nodes[1], maintenance=True)
     stage.service.refresh()
     assert sorted(asked) == sorted(nodes)
