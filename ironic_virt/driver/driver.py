@@ -109,7 +109,7 @@ class IronicDriver:
             *(groups, reservation, self._completion),
         )
         self._rescue = Rescue(site)
-        self._reconciliation = Reconciliation(site, pools, release.take_off)
+        self._reconciliation = Reconciliation(site, release.take_off)
         self._left_reservations = LeftReservations(site, release.take_off)
         self._left_volumes = LeftVolumes(site)
 

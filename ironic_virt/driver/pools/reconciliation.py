@@ -12,7 +12,7 @@ is in use is never touched: it stays until its instance is torn down.  Nor is wh
 host or anybody else has made.
 
 While the scheduler picks the nodes, this service makes no allocations, and earlier ones are
-looked for until a look finds none.
+looked for until a look finds none; the first look has a period's time.
 
 The compute service waits meanwhile.  So each request is tried once, and all of them have one
 deadline; the next look begins with those for which there was no time.
@@ -30,7 +30,6 @@ from ironic_virt.baremetal.allocations import Allocation
 from ironic_virt.baremetal.http.requests import hurry_requests
 from ironic_virt.baremetal.inventory.snapshot import Snapshot
 from ironic_virt.driver.pools import allocation_extra
-from ironic_virt.driver.pools.records import PoolRecords
 from ironic_virt.driver.pools.strays import Strays
 from ironic_virt.driver.site import LONGEST_LOOK, Site
 
@@ -45,14 +44,13 @@ class Reconciliation:
     :param take_off: see :meth:`.Release.take_off`.
     """
 
-    def __init__(self, site: Site, pools: PoolRecords, take_off: Callable[[str], bool]) -> None:
+    def __init__(self, site: Site, take_off: Callable[[str], bool]) -> None:
         self._site = site
-        self._pools = pools
         self._take_off = take_off
         self._strays = Strays(site)
         self._period: float = site.conf.ironic.inventory_full_resync_period
         self._looking = threading.Lock()
-        self._looked_at: float | None = None
+        self._looked_at = None if site.by_ironic else site.clock()
         self._unwanted: frozenset[str] = frozenset()
         self._warned: set[str] = set()
         self._over = False
@@ -63,29 +61,13 @@ class Reconciliation:
 
         After any failure it is left to the next time: a refresh does not depend on it.
         """
-        if self._site.by_ironic or self._looks_back():
-            self._look(self._site.nodes.snapshot())
-
-    def _looks_back(self) -> bool:
-        """Whether to look while the scheduler picks the nodes: until no allocation is left.
-
-        The first look has a period's time, and costs nothing at the start, unless the
-        records show that Ironic has picked nodes before.
-        """
-        if self._over:
-            return False
-        if self._looked_at is None and not self._pools.left_over():
-            self._looked_at = self._site.clock()
-            return False
-        return True
-
-    def _look(self, snapshot: Snapshot) -> None:
-        if not self._looking.acquire(blocking=False):
+        if self._over or not self._looking.acquire(blocking=False):
             return
         try:
             current_time = self._site.clock()
             if self._looked_at is not None and current_time - self._looked_at < self._period:
                 return
+            snapshot = self._site.nodes.snapshot()
             deadline = current_time + LONGEST_LOOK
             with hurry_requests(deadline):
                 unwanted = self._find()
@@ -126,7 +108,7 @@ class Reconciliation:
             for allocation in self._site.client.allocations.listed()
             if allocation_extra.host_of(allocation.extra) == self._site.service.host
         }
-        self._over = not ours
+        self._over = not (ours or self._site.by_ironic)
         known = set(self._site.service.existing_instances(list(ours))) if ours else set()
         return {uuid: allocation for uuid, allocation in ours.items() if uuid not in known}
 

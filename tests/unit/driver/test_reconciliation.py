@@ -367,15 +367,3 @@ def test_where_nothing_is_left_it_is_looked_for_once(fake, set_stage) -> None:
     fake.add_node(resource_class="gold")
     look(stage, 10)
     assert asked(fake) == 1
-
-
-def test_a_service_that_still_has_pools_looks_at_its_start(fake, set_stage, stage, node) -> None:
-    leave(stage, node)
-    back = set_stage(fake, inventory_full_resync_period=PERIOD)
-    back.service.owned = {STRANGER}
-    back.service.places = {STRANGER: "gold~compute1"}
-    fake.settle()
-    look(back)
-    assert asked(fake) == 1
-    look(back)
-    assert left(fake) == []
