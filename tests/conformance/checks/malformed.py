@@ -73,13 +73,6 @@ def _(ironic: IronicUnderTest) -> None:
 
 @check
 def _(ironic: IronicUnderTest) -> None:
-    """only who accepts JSON is answered"""
-    for accept, status in (("image/png", 406), ("application/json", 200), ("*/*", 200)):
-        ironic.get("/v1/nodes", headers={"Accept": accept}, expect=status)
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
     """a provision request without a target, or with a strange one, is refused"""
     path = f"/v1/nodes/{ironic.node()}/states/provision"
     wrong = ({}, {"target": "ACTIVE"}, {"target": None}, {"target": 5})

@@ -187,13 +187,6 @@ def _(ironic: IronicUnderTest, state: str, status: int) -> None:
 
 @check
 def _(ironic: IronicUnderTest) -> None:
-    """a protected node is not deleted"""
-    node = ironic.node_with(provision_state="active", protected=True)
-    ironic.delete(f"/v1/nodes/{node}", expect=403)
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
     """a node that somebody works on is not deleted"""
     node = ironic.node_with(reservation="conductor-1")
     ironic.delete(f"/v1/nodes/{node}", expect=409)

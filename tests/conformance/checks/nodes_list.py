@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from tests.conformance.checks.nodes_patch import add
 from tests.conformance.registry import check, check_each
-from tests.conformance.subject import ANY, IMAGE, IronicUnderTest
+from tests.conformance.subject import ANY, IronicUnderTest
 
 
 def uuids(body: dict[str, Any]) -> list[str]:
@@ -24,13 +24,6 @@ def _(ironic: IronicUnderTest) -> None:
     """an Ironic without nodes has an empty list"""
     assert ironic.get("/v1/nodes").body == {"nodes": []}
     ironic.get_each("/v1/nodes", "/detail", "?detail=true")
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """nodes are listed in the order in which they were made"""
-    made = [ironic.node() for _ in range(5)]
-    assert uuids(ironic.get("/v1/nodes").body) == made
 
 
 @check
@@ -102,17 +95,6 @@ def _(ironic: IronicUnderTest, key: str) -> None:
     for name, resource_class in (("c", "x"), ("a", "y"), ("b", "z")):
         ironic.node(name=name, resource_class=resource_class, shard=f"s{name}")
     ironic.get_each("/v1/nodes?sort_key=", key, f"{key}&sort_dir=asc", f"{key}&sort_dir=desc")
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """pages follow each other in any order"""
-    for name in "badc":
-        ironic.node(name=name)
-    body = ironic.get("/v1/nodes?sort_key=name&limit=2").body
-    assert [node["name"] for node in body["nodes"]] == ["a", "b"]
-    body = ironic.get(next_path(body)).body
-    assert [node["name"] for node in body["nodes"]] == ["c", "d"]
 
 
 @check
@@ -349,13 +331,6 @@ def _(ironic: IronicUnderTest) -> None:
         *("driver=steam", "conductor=conductor-1", "conductor=conductor-2"),
         "resource_class=gold&owner=you",
     )
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """a list of active nodes shows their instances"""
-    ironic.active_node(instance_uuid=ironic.uuid(), instance_info=IMAGE)
-    ironic.get_each("/v1/nodes", "", "?detail=true")
 
 
 @check

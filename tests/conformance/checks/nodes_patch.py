@@ -239,28 +239,11 @@ def _(ironic: IronicUnderTest) -> None:
 
 @check
 def _(ironic: IronicUnderTest) -> None:
-    """only a node that is in use can be protected"""
-    node = ironic.node()
-    protect, reason = replace("/protected", True), replace("/protected_reason", "dear to me")
-    ironic.patch(f"/v1/nodes/{node}", protect, expect=409)
-    ironic.set_node(node, provision_state="active")
-    ironic.patch_each(f"/v1/nodes/{node}", protect, reason, remove("/protected"))
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
     """a reason for retirement needs retirement"""
     path = f"/v1/nodes/{ironic.node_with(provision_state='manageable')}"
     reason = replace("/retired_reason", "old")
     ironic.patch(path, reason, expect=400)
     ironic.patch_each(path, replace("/retired", True), reason, replace("/retired", False))
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """an available node can't be retired"""
-    node = ironic.node()
-    ironic.patch(f"/v1/nodes/{node}", replace("/retired", True), expect=409)
 
 
 @check

@@ -67,16 +67,6 @@ def _(ironic: IronicUnderTest) -> None:
 
 @check
 def _(ironic: IronicUnderTest) -> None:
-    """a rebuild keeps the instance"""
-    node = ironic.active_node(instance_uuid=ironic.uuid())
-    ironic.provision(node, "rebuild")
-    body = ironic.get(f"/v1/nodes/{node}").body
-    assert body["provision_state"] == "active"
-    assert body["instance_uuid"] is not None
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
     """a node is made ready for a rebuild member by member, and keeps its notes afterwards"""
     info = {**IMAGE, "display_name": "a", "old": 1}
     node = ironic.active_node(instance_uuid=ironic.uuid(), instance_info=info)
@@ -120,26 +110,6 @@ def _(ironic: IronicUnderTest) -> None:
         node = ironic.node_with(provision_state="active", instance_info=info)
         ironic.provision(node, "rebuild", expect=500)
         ironic.get(f"/v1/nodes/{node}")
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """a node is rescued and unrescued"""
-    node = ironic.active_node(instance_uuid=ironic.uuid())
-    ironic.provision(node, "rescue", rescue_password="secret")
-    assert ironic.get(f"/v1/nodes/{node}").body["provision_state"] == "rescue"
-    ironic.provision(node, "unrescue")
-    assert ironic.get(f"/v1/nodes/{node}").body["provision_state"] == "active"
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """a rescued node can be torn down"""
-    node = ironic.active_node(instance_uuid=ironic.uuid())
-    with ironic.unrecorded():
-        ironic.provision(node, "rescue", rescue_password="secret")
-    ironic.provision(node, "deleted")
-    assert ironic.get(f"/v1/nodes/{node}").body["provision_state"] == "available"
 
 
 @check
@@ -266,16 +236,6 @@ def _(ironic: IronicUnderTest) -> None:
     ironic.provision(node, "deleted")
     assert ironic.get(f"/v1/nodes/{node}").body["provision_state"] == "manageable"
     ironic.provision(node, "provide", expect=400)
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """a node in maintenance is torn down, but not deployed"""
-    node = ironic.active_node()
-    ironic.set_node(node, maintenance=True)
-    ironic.provision(node, "deleted")
-    ironic.get(f"/v1/nodes/{node}")
-    ironic.put(f"/v1/nodes/{node}/states/provision", {"target": "active"}, expect=400)
 
 
 @check
