@@ -296,9 +296,6 @@ def test_a_refusal_costs_that_node_and_an_outage_costs_all(move: Move) -> None:
     assert move.move(node).outcome is MoveOutcome.MOVED
 
 
-# -- whole shards -------------------------------------------------------------
-
-
 # -- cut off at any point -----------------------------------------------------
 
 

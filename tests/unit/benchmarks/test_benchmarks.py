@@ -24,17 +24,6 @@ def outcome(name: str = "example") -> results.Outcome:
     )
 
 
-def test_the_line_has_medians_and_the_peer_s_divided_by_ours() -> None:
-    line = results.line(outcome())
-    assert "\n" not in line
-    assert json.loads(line) == {
-        "benchmark": "example",
-        "ours": {"cpu": 2.0, "memory": 10.0},
-        "peer": {"cpu": 75.0, "memory": 25.0},
-        "ratio": {"cpu": 37.5, "memory": 2.5},
-    }
-
-
 @pytest.fixture
 def benchmarks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three benchmarks: one does what is required, one falls short, one fails."""

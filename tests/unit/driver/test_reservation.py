@@ -497,6 +497,3 @@ def test_without_pools_no_allocation_is_looked_for(fake: FakeIronic, set_stage: 
         stage.destroy(placed)
     assert carrier(fake) is None
     assert fake.requests.matching(".*", "/allocations") == []
-
-
-# -- without the API ----------------------------------------------------------

@@ -28,9 +28,6 @@ LONGEST = 0.5
 # The night looks elsewhere each time.
 SEED = depth.choose(0, nightly=datetime.datetime.now(datetime.UTC).toordinal())
 
-FIGURES: list[float] = []
-"""What each example of the test that runs has taken."""
-
 _RAW = {
     "@digits": "9" * 5000,
     "@deep": "[" * 3000 + "]" * 3000,
@@ -54,7 +51,7 @@ _DEEPEST = 3
 
 
 class Example(random.Random):
-    """One example: it draws what is wrong from a seed, and is counted and timed as a block.
+    """One example: it draws what is wrong from a seed, and is timed as a block.
 
     An error that leaves the block says which example it was, and what was drawn.
     """
@@ -70,7 +67,6 @@ class Example(random.Random):
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         took = time.thread_time() - self._began
-        FIGURES.append(took)
         if error is not None:
             drawn = ", ".join(repr(one)[:2000] for one in self._drawn)
             error.add_note(f"{self._what}: {drawn}")

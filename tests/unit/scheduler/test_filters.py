@@ -2,7 +2,6 @@
 
 """What each filter passes, and what it says of what it rejects."""
 
-import logging
 from typing import Any
 
 import pytest
@@ -72,16 +71,6 @@ def test_an_exact_size_of_0_is_ignored_and_an_amount_counts(kind, size, resource
     for amount, fits in ((has, True), (has - 1, False)):
         spec = spec_of({f"resources:{resource}": str(amount)}, **{size: 7})
         assert passes(row, spec) is fits
-
-
-def test_a_host_that_names_no_cores_is_rejected_with_one_warning(caplog) -> None:
-    row = filters.exact_core(CONF)
-    with caplog.at_level(logging.WARNING):
-        assert not passes(row, spec_of(vcpus=8), Record(vcpus=0))
-        assert not passes(row, spec_of(vcpus=8), Record(vcpus=0))
-    (warning,) = caplog.messages
-    assert "node-1" in warning
-    assert "properties/cpus" in warning
 
 
 @pytest.mark.parametrize("exact", [False, True])

@@ -111,9 +111,6 @@ def test_durations_out_of_a_range_repeat_with_the_seed() -> None:
     assert all(5 <= moment <= 30 for moment in moments(1))
 
 
-# -- hardware ---------------------------------------------------------------------
-
-
 # -- how it is set up ---------------------------------------------------------------
 
 
