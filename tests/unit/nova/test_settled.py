@@ -2,8 +2,6 @@
 
 """Nodes are passed over only where a whole pass would change nothing."""
 
-import random
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -26,11 +24,8 @@ from tests.unit.nova.small_nova import (
     CAPABILITY,
     DISABLED,
     HOST,
-    REFRESH,
     Cloud,
     Compute,
-    Provider,
-    Record,
     after_a_whole_pass,
 )
 from tests.unit.nova.small_nova import Server as Row
@@ -42,20 +37,27 @@ any_server = st.integers(0, 5)
 STEPS = ["servers", "allocations", "reading", "traits", "saved"]
 
 
-class Events:
-    """What may happen to a small cloud; servers are numbered."""
+class Histories(RuleBasedStateMachine):
+    """Events in any order, servers are numbered; after a period a whole pass changes nothing."""
 
-    def __init__(self, cloud: Cloud, compute: Compute) -> None:
-        self.cloud = cloud
-        self.compute = compute
+    @initialize(max_age=st.sampled_from([100.0, 3600.0, INFINITE]))
+    def begin(self, max_age: float) -> None:
+        self.cloud = Cloud(dict.fromkeys(NODES, 1))
+        self.compute = Compute(self.cloud, max_age)
+        self.checked = False
+        self.compute.period()
 
+    @rule(node=node_names)
     def change(self, node: str) -> None:
         """Maintenance, cleaning, other properties."""
+        self.checked = False
         if node in self.cloud.offers:
             self.cloud.offers[node] += 1
 
+    @rule(node=node_names, what=st.integers(0, 6))
     def edit(self, node: str, what: int) -> None:
         """In Placement: inventory, each kind of trait, or the provider itself."""
+        self.checked = False
         provider = self.cloud.providers.get(node)
         if provider is None:
             return
@@ -73,17 +75,33 @@ class Events:
             return
         provider.write(**kinds[what])
 
+    @rule(disabled=st.booleans(), told=st.booleans())
     def disable(self, disabled: bool, told: bool) -> None:
+        self.checked = False
         if told:
             self.compute.disable(disabled)
         else:
             self.cloud.disabled = disabled
 
+    @rule(node=node_names, what=st.integers(0, 6), disabled=st.booleans())
+    def edit_and_disable(self, node: str, what: int, disabled: bool) -> None:
+        self.edit(node, what)
+        self.disable(disabled, True)
+
+    @rule(node=node_names, count=st.integers(0, 2))
     def fail_builds(self, node: str, count: int) -> None:
+        self.checked = False
         self.compute.failed[node] = count
 
+    @rule(
+        node=node_names,
+        number=any_server,
+        state=st.sampled_from(["building", "active", "error"]),
+        ahead=st.sampled_from([0.0, 0.0, -100.0, 3600.0]),
+    )
     def claim(self, node: str, number: int, state: str, ahead: float) -> None:
         """The scheduler and a build, or any later state of the server."""
+        self.checked = False
         uuid = f"s{number}"
         row = self.cloud.servers.get(uuid)
         provider = self.cloud.providers.get(node)
@@ -95,8 +113,10 @@ class Events:
         elif row is not None and not row.deleted:
             self.cloud.write_server(uuid, ahead, state=state)
 
+    @rule(node=node_names, number=any_server, deleted=st.booleans())
     def allocate(self, node: str, number: int, deleted: bool) -> None:
         """By hand, or for a server that another host has."""
+        self.checked = False
         uuid = f"x{number}"
         provider = self.cloud.providers.get(node)
         if provider is not None:
@@ -106,8 +126,10 @@ class Events:
             if deleted:
                 self.cloud.write_server(uuid, deleted=True)
 
+    @rule(number=any_server, kind=st.sampled_from("sx"), freed=st.booleans())
     def delete(self, number: int, kind: str, freed: bool) -> None:
         """A server, perhaps by the API alone, and perhaps without its allocation."""
+        self.checked = False
         uuid = f"{kind}{number}"
         row = self.cloud.servers.get(uuid)
         if row is None:
@@ -118,14 +140,18 @@ class Events:
             for provider in self.cloud.providers.values():
                 provider.consumers.discard(uuid)
 
+    @rule(node=node_names)
     def free(self, node: str) -> None:
         """Allocations are deleted by hand."""
+        self.checked = False
         provider = self.cloud.providers.get(node)
         if provider is not None:
             provider.consumers.clear()
 
+    @rule(number=any_server)
     def give_up(self, number: int) -> None:
         """A build: the server is nobody's again, and its allocation is gone."""
+        self.checked = False
         uuid = f"s{number}"
         row = self.cloud.servers.get(uuid)
         if row is not None and not row.deleted and row.host:
@@ -133,104 +159,39 @@ class Events:
                 provider.consumers.discard(uuid)
             self.cloud.write_server(uuid, host="", node="", deleted=False)
 
+    @rule()
+    def archive(self) -> None:
+        """Rows of servers that are gone, or nobody's."""
+        self.checked = False
+        rows = self.cloud.servers
+        for uuid in [uuid for uuid, row in rows.items() if row.deleted or not row.host]:
+            del rows[uuid]
+
+    @rule(node=node_names, there=st.booleans())
     def move_record(self, node: str, there: bool) -> None:
+        self.checked = False
         record = self.cloud.records.get(node)
         if record is not None:
             record.host = "compute-2" if there else HOST
 
+    @rule(node=node_names)
     def delete_record(self, node: str) -> None:
+        self.checked = False
         self.cloud.records.pop(node, None)
 
+    @rule(node=node_names, there=st.booleans())
     def enroll(self, node: str, there: bool) -> None:
+        self.checked = False
         if there:
             self.cloud.offers.setdefault(node, 1)
         else:
             self.cloud.offers.pop(node, None)
 
-    def hang_up(self) -> None:
-        """SIGHUP."""
-        self.compute.clear_cache()
-
-    def wait(self, seconds: float) -> None:
-        self.cloud.now += seconds
-
-
-class Histories(RuleBasedStateMachine):
-    """Events in any order; after a period a whole pass changes nothing."""
-
-    @initialize(max_age=st.sampled_from([100.0, 3600.0, INFINITE]))
-    def begin(self, max_age: float) -> None:
-        self.cloud = Cloud(dict.fromkeys(NODES, 1))
-        self.compute = Compute(self.cloud, max_age)
-        self.events = Events(self.cloud, self.compute)
-        self.checked = False
-        self.compute.period()
-
-    def event(self, what: str, *args: object) -> None:
-        getattr(self.events, what)(*args)
-        self.checked = False
-
-    @rule(node=node_names)
-    def change(self, node: str) -> None:
-        self.event("change", node)
-
-    @rule(node=node_names, what=st.integers(0, 6))
-    def edit(self, node: str, what: int) -> None:
-        self.event("edit", node, what)
-
-    @rule(disabled=st.booleans(), told=st.booleans())
-    def disable(self, disabled: bool, told: bool) -> None:
-        self.event("disable", disabled, told)
-
-    @rule(node=node_names, what=st.integers(0, 6), disabled=st.booleans())
-    def edit_and_disable(self, node: str, what: int, disabled: bool) -> None:
-        self.event("edit", node, what)
-        self.event("disable", disabled, True)
-
-    @rule(node=node_names, count=st.integers(0, 2))
-    def fail_builds(self, node: str, count: int) -> None:
-        self.event("fail_builds", node, count)
-
-    @rule(
-        node=node_names,
-        number=any_server,
-        state=st.sampled_from(["building", "active", "error"]),
-        ahead=st.sampled_from([0.0, 0.0, -100.0, 3600.0]),
-    )
-    def claim(self, node: str, number: int, state: str, ahead: float) -> None:
-        self.event("claim", node, number, state, ahead)
-
-    @rule(node=node_names, number=any_server, deleted=st.booleans())
-    def allocate(self, node: str, number: int, deleted: bool) -> None:
-        self.event("allocate", node, number, deleted)
-
-    @rule(number=any_server, kind=st.sampled_from("sx"), freed=st.booleans())
-    def delete(self, number: int, kind: str, freed: bool) -> None:
-        self.event("delete", number, kind, freed)
-
-    @rule(node=node_names)
-    def free(self, node: str) -> None:
-        self.event("free", node)
-
-    @rule(number=any_server)
-    def give_up(self, number: int) -> None:
-        self.event("give_up", number)
-
-    @rule(node=node_names, there=st.booleans())
-    def move_record(self, node: str, there: bool) -> None:
-        self.event("move_record", node, there)
-
-    @rule(node=node_names)
-    def delete_record(self, node: str) -> None:
-        self.event("delete_record", node)
-
-    @rule(node=node_names, there=st.booleans())
-    def enroll(self, node: str, there: bool) -> None:
-        self.event("enroll", node, there)
-
     @rule()
     def hang_up(self) -> None:
-        self.event("hang_up")
+        """SIGHUP."""
+        self.checked = False
+        self.compute.clear_cache()
 
     @rule(seconds=st.sampled_from([1.0, 60.0, 301.0, 2000.0]))
     def wait(self, seconds: float) -> None:
@@ -269,15 +230,15 @@ class Histories(RuleBasedStateMachine):
             if (at, passed) == (step, node):
                 for what, number in happens:
                     if what == "edit":
-                        self.events.edit(node, number)
+                        self.edit(node, number)
                     elif what == "disable":
-                        self.events.disable(bool(number), False)
+                        self.disable(bool(number), False)
                     elif what == "claim":
-                        self.events.claim(node, number, "building", 0.0)
+                        self.claim(node, number, "building", 0.0)
                     elif what == "allocate":
-                        self.events.allocate(node, number, True)
+                        self.allocate(node, number, True)
                     elif what == "change":
-                        self.events.change(node)
+                        self.change(node)
                     else:
                         self.cloud.conductor_away = True
 
@@ -302,50 +263,6 @@ TestHistories = Histories.TestCase
 TestHistories.settings = settings(
     max_examples=depth.choose(150, 5000), stateful_step_count=30, deadline=None
 )
-
-
-def happen(events: Events, rng: random.Random) -> None:
-    """One event of a year."""
-    node, number = rng.choice(NODES), rng.randrange(6)
-    yes = rng.random() < 0.5
-    kinds: list[Callable[[], None]] = [
-        lambda: events.change(node),
-        lambda: events.edit(node, rng.randrange(7)),
-        lambda: events.disable(yes, rng.random() < 0.5),
-        lambda: events.fail_builds(node, rng.randrange(3)),
-        lambda: events.claim(node, number, rng.choice(["building", "active"]), 0.0),
-        lambda: events.allocate(node, number, yes),
-        lambda: events.delete(number, rng.choice("sx"), yes),
-        lambda: events.give_up(number),
-        lambda: events.enroll(node, yes),
-        events.hang_up,
-    ]
-    rng.choice(kinds)()
-
-
-def test_a_year_without_a_largest_age_is_like_whole_passes() -> None:
-    """An hour a period, an event in every fourth one; servers' rows are archived each month."""
-    worlds = []
-    for max_age in (INFINITE, None):
-        cloud = Cloud(dict.fromkeys(NODES, 1))
-        worlds.append(Events(cloud, Compute(cloud, max_age)))
-    seeds, passed = random.Random(37), [0, 0]
-    for hour in range(365 * 24):
-        seed = seeds.getrandbits(32) if seeds.random() < 0.25 else None
-        for number, world in enumerate(worlds):
-            world.wait(3600)
-            if hour % 720 == 0:
-                rows = world.cloud.servers
-                for uuid in [uuid for uuid, row in rows.items() if row.deleted or not row.host]:
-                    del rows[uuid]
-            if seed is not None:
-                happen(world, random.Random(seed))
-            world.compute.period()
-            passed[number] += len(world.compute.passed)
-        settled_nodes, all_nodes = worlds
-        assert settled_nodes.cloud.seen()[0] == all_nodes.cloud.seen()[0], hour
-        assert settled_nodes.cloud.seen()[1] == all_nodes.cloud.seen()[1], hour
-    assert passed[0] < passed[1] * 0.6
 
 
 # -- decisions, one by one ----------------------------------------------------
@@ -554,18 +471,3 @@ def test_a_look_that_fails_is_made_up_for() -> None:
     with pytest.raises(TypeError):
         look.servers.touched(frozenset({"s1", "s2"}), [], None, None)  # type: ignore[arg-type]
     assert look.touched("s1 s2") == {"n2"}
-
-
-def test_the_small_nova_repairs_a_provider_after_minutes_only() -> None:
-    """Else the histories would show nothing."""
-    cloud = Cloud({"n1": 1})
-    compute = Compute(cloud, None)
-    compute.period()
-    assert cloud.providers["n1"] == Provider(2, 1, frozenset({CAPABILITY}))
-    assert cloud.records["n1"] == Record(HOST, (1, (), 0))
-    cloud.providers["n1"].write(inventory=5)
-    compute.period()
-    assert cloud.providers["n1"].inventory == 5
-    cloud.now += REFRESH + 1
-    compute.period()
-    assert cloud.providers["n1"].inventory == 1
