@@ -16,8 +16,8 @@ Pure functions of the nodes and of what the records said when they were listed.
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from ironic_virt.baremetal.inventory.snapshot import may_be_free
@@ -70,29 +70,35 @@ def pools_of(
     :returns: also pools that have no node any more, as long as the records have an
         instance in them.
     """
-    tally = _KindTally(nodes)
-    placed, coming = _records_by_pool(tally, host, places, on_nodes)
+    kinds: dict[Kind, list[Node]] = defaultdict(list)
+    for node in nodes:
+        if node.resource_class:
+            kinds[node.resource_class, node.traits].append(node)
+    placed, coming = _records_by_pool(kinds, host, places, on_nodes)
     pools: dict[str, Pool] = {}
-    for kind, number in tally.nodes.items():
+    for kind, members in kinds.items():
         name = pool_name(host, kind)
-        pool = _pool(name, kind, number, tally.free[kind], placed[name], coming[name])
-        pools[name] = dataclasses.replace(
-            pool, properties=tally.in_common(kind), domains=tally.domains(kind)
-        )
+        pools[name] = _pool(name, kind, members, placed[name], coming[name])
     for name in (placed.keys() | coming.keys()) - pools.keys():
         kind = (class_of(name, host) or "", frozenset())
-        pools[name] = _pool(name, kind, 0, 0, placed[name], coming[name])
+        pools[name] = _pool(name, kind, (), placed[name], coming[name])
     return pools
 
 
-def _pool(name: str, kind: Kind, number: int, free: int, placed: int, coming: int) -> Pool:
-    """Numbers that say that ``free`` less ``coming`` are free.
+def _pool(name: str, kind: Kind, nodes: Sequence[Node], placed: int, coming: int) -> Pool:
+    """Numbers that say that as many are free as look so, less ``coming``.
 
     :param placed: instances that the records put here, each on some node.  It need not
         be one of this pool: the pool was chosen before the node was.
     :param coming: instances that the records put here, and no node carries yet.
     """
-    total = max(number, placed + free, placed + coming)
+    free_nodes = [node for node in nodes if may_be_free(node)]
+    free = len(free_nodes)
+    total = max(len(nodes), placed + free, placed + coming)
+    domains: Counter[str] | None = None
+    if any(node.failure_domain is not None for node in nodes):
+        # As many domains as a record holds.
+        domains = Counter(node.domain for node in free_nodes if node.domain)
     return Pool(
         name=name,
         resource_class=kind[0],
@@ -100,16 +106,19 @@ def _pool(name: str, kind: Kind, number: int, free: int, placed: int, coming: in
         total=total,
         used=placed + coming,
         reserved=total - placed - max(free, coming),
+        properties=_in_common(nodes),
+        domains=None if domains is None else tuple(sorted(domains.most_common(_MOST_DOMAINS))),
     )
 
 
 def _records_by_pool(
-    tally: _KindTally, host: str, places: Mapping[str, str], on_nodes: Collection[str]
+    of_kinds: Mapping[Kind, Iterable[Node]],
+    host: str,
+    places: Mapping[str, str],
+    on_nodes: Collection[str],
 ) -> tuple[Counter[str], Counter[str]]:
     """How many instances the records have in each pool, on a node and not yet on one."""
-    kinds = {
-        instance: kind for kind, instances in tally.instances.items() for instance in instances
-    }
+    kinds = {node.instance_uuid: kind for kind, nodes in of_kinds.items() for node in nodes}
     on_any = set(on_nodes)
     placed: Counter[str] = Counter()
     coming: Counter[str] = Counter()
@@ -122,48 +131,22 @@ def _records_by_pool(
     return placed, coming
 
 
-class _KindTally:
-    """Nodes by kind."""
+def _in_common(nodes: Iterable[Node]) -> NodeProperties:
+    """What nodes of a kind have in common."""
+    # Nodes that are alike share one value.
+    several = {id(node.properties): node.properties for node in nodes}.values()
+    if not several:
+        return NodeProperties()
 
-    def __init__(self, nodes: Iterable[Node]) -> None:
-        self.nodes: Counter[Kind] = Counter()
-        self.free: Counter[Kind] = Counter()
-        self.instances: dict[Kind, list[str]] = {}
-        self._properties: dict[Kind, dict[int, Node]] = {}
-        self._domains: dict[Kind, Counter[str]] = {}
-        for node in nodes:
-            if not node.resource_class:
-                continue
-            kind = (node.resource_class, node.traits)
-            self.nodes[kind] += 1
-            # Nodes that are alike share one value.
-            self._properties.setdefault(kind, {}).setdefault(id(node.properties), node)
-            self.free[kind] += may_be_free(node)
-            if node.failure_domain is not None:
-                free = [node.domain] * (node.domain != "" and may_be_free(node))
-                self._domains.setdefault(kind, Counter()).update(free)
-            instances = self.instances.setdefault(kind, [])
-            if node.instance_uuid:
-                instances.append(node.instance_uuid)
+    def same(name: str) -> Any:
+        values = {getattr(each, name) for each in several}
+        return values.pop() if len(values) == 1 else None
 
-    def domains(self, kind: Kind) -> tuple[tuple[str, int], ...] | None:
-        """The free nodes of a kind by failure domain, as many domains as a record holds."""
-        domains = self._domains.get(kind)
-        return None if domains is None else tuple(sorted(domains.most_common(_MOST_DOMAINS)))
-
-    def in_common(self, kind: Kind) -> NodeProperties:
-        """What the nodes of a kind have in common."""
-        several = [node.properties for node in self._properties[kind].values()]
-
-        def same(name: str) -> Any:
-            values = {getattr(each, name) for each in several}
-            return values.pop() if len(values) == 1 else None
-
-        capabilities = frozenset.intersection(*(frozenset(each.capabilities) for each in several))
-        return NodeProperties(
-            cpus=same("cpus") or 0,
-            memory_mb=same("memory_mb") or 0,
-            local_gb=same("local_gb") or 0,
-            cpu_arch=same("cpu_arch"),
-            capabilities=tuple(sorted(capabilities)),
-        )
+    capabilities = frozenset.intersection(*(frozenset(each.capabilities) for each in several))
+    return NodeProperties(
+        cpus=same("cpus") or 0,
+        memory_mb=same("memory_mb") or 0,
+        local_gb=same("local_gb") or 0,
+        cpu_arch=same("cpu_arch"),
+        capabilities=tuple(sorted(capabilities)),
+    )
