@@ -29,16 +29,13 @@ class Link:
     """The port, or the bonded ports, that a VIF is attached to.
 
     :param address: the MAC address that the system sees; ``None`` if it is the VIF's.
-    :param ports: a bond's members; empty for a single port.
-    :param bond_mode: how they are bonded.
-    :param bond_properties: further bonding options by name.
+    :param bond: the port group; ``None``: it is a single port.
+    :param ports: the bond's members.
     """
 
     address: str | None
+    bond: Portgroup | None = None
     ports: tuple[Port, ...] = ()
-    bond_mode: str | None = None
-    bond_properties: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    is_bond: bool = False
 
 
 def links_by_vif(ports: Iterable[Port], portgroups: Iterable[Portgroup]) -> dict[str, Link]:
@@ -49,13 +46,8 @@ def links_by_vif(ports: Iterable[Port], portgroups: Iterable[Portgroup]) -> dict
 
 
 def _bond_of(group: Portgroup, ports: Iterable[Port]) -> Link:
-    return Link(
-        group.address,
-        tuple(port for port in ports if port.portgroup_uuid == group.uuid),
-        group.mode,
-        group.properties or {},
-        is_bond=True,
-    )
+    members = tuple(port for port in ports if port.portgroup_uuid == group.uuid)
+    return Link(group.address, group, members)
 
 
 def network_data(network_info: NetworkInfo, links: Mapping[str, Link]) -> NetworkData | None:
@@ -117,8 +109,8 @@ def with_links(
         physical = next(unused) if is_on_any else links.get(link.get("vif_id", ""))
         if physical is None:
             described.append(link)
-        elif physical.is_bond:
-            described.append(_bond(link, physical))
+        elif physical.bond is not None:
+            described.append(_bond(link, physical, physical.bond))
             members += [
                 {"id": port.uuid, "type": "phy", "ethernet_mac_address": port.address}
                 for port in physical.ports
@@ -156,7 +148,7 @@ def with_mtus(data: Mapping[str, Any]) -> NetworkData:
     }
 
 
-def _bond(link: Mapping[str, Any], physical: Link) -> dict[str, Any]:
+def _bond(link: Mapping[str, Any], physical: Link, bond: Portgroup) -> dict[str, Any]:
     """A bond; its options are the kernel's, which cloud-init takes with a prefix.
 
     A bond without a MAC address gets the VIF's, which Ironic leaves as it is then.  In a service
@@ -168,13 +160,13 @@ def _bond(link: Mapping[str, Any], physical: Link) -> dict[str, Any]:
         address = next((port.address for port in physical.ports if port.address), None)
     options = {
         name if name.startswith("bond") else f"bond_{name}": value
-        for name, value in physical.bond_properties.items()
+        for name, value in (bond.properties or {}).items()
     }
     return {
         **link,
         "type": "bond",
         **_address(address),
-        "bond_mode": physical.bond_mode,
+        "bond_mode": bond.mode,
         "bond_links": [port.uuid for port in physical.ports],
         **options,
     }

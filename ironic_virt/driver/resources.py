@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ironic_virt.baremetal import states
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.properties import NodeProperties
@@ -67,6 +69,16 @@ def stats_of(properties: NodeProperties) -> dict[str, str]:
     """Capabilities and ``cpu_arch`` by name."""
     arch = {} if properties.cpu_arch is None else {"cpu_arch": properties.cpu_arch}
     return dict(properties.capabilities) | arch
+
+
+def asked_capabilities(extra_specs: Mapping[str, str]) -> dict[str, str]:
+    """What a flavor asks of capabilities, by their names."""
+    prefix = "capabilities:"
+    return {
+        key.removeprefix(prefix): requirement
+        for key, requirement in extra_specs.items()
+        if key.startswith(prefix)
+    }
 
 
 def _is_being_cleaned(node: Node) -> bool:

@@ -21,6 +21,7 @@ from ironic_virt import exceptions
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.patches import HIDDEN
 from ironic_virt.driver.claim import KEY_PREFIX, own_keys, remove_key
+from ironic_virt.driver.resources import asked_capabilities
 from ironic_virt.request import requirements
 from ironic_virt.request.spec import image_properties, required_traits
 from ironic_virt.virt import DeployRequest, FlavorLike, ImageLike, Properties
@@ -321,13 +322,8 @@ def required_capabilities(flavor: FlavorLike, node: Node) -> dict[str, str]:
     gets the node's own value.
     """
     own = dict(node.properties.capabilities)
-    capabilities = {
-        key.removeprefix("capabilities:"): value
-        for key, value in flavor.extra_specs.items()
-        if key.startswith("capabilities:")
-    }
     return {
         name: value if requirements.is_text(value) else own[name]
-        for name, value in capabilities.items()
+        for name, value in asked_capabilities(flavor.extra_specs).items()
         if requirements.is_text(value) or name in own
     }

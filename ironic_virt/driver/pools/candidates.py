@@ -20,14 +20,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from ironic_virt.baremetal.inventory.snapshot import Kind
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.properties import NodeProperties
-from ironic_virt.driver.resources import stats_of
+from ironic_virt.driver.resources import asked_capabilities, stats_of
 from ironic_virt.request import requirements
 from ironic_virt.request.spec import RequestSpec, placement_class
 
 EXACT = "exact"
 """The sizes are those of the request (``[ironic] match``); otherwise at least those."""
-
-_CAPABILITY = "capabilities:"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -81,7 +79,15 @@ def choose_nodes(
         if spec.required_traits <= kind[1] and not spec.forbidden_traits & kind[1]
     }
     remaining.append((_traits_condition(spec), _number(kinds)))
-    fits = _Fit(spec, match)
+    # Nodes that are alike share one value, which lives as long as they do.
+    known: dict[int, bool] = {}
+
+    def fits(node: Node) -> bool:
+        key = id(node.properties)
+        if key not in known:
+            known[key] = _fits(node.properties, spec, match)
+        return known[key]
+
     matches = {
         kind: fitting
         for kind, nodes in kinds.items()
@@ -91,7 +97,7 @@ def choose_nodes(
     matches = {
         kind: rest
         for kind, nodes in matches.items()
-        if (rest := [node for node in nodes if _may_be_had(node, spec, allowed)])
+        if (rest := [node for node in nodes if _is_allowed(node, spec, allowed)])
     }
     remaining.append(("not tried before, and this service's", _number(matches)))
     plainest = _plainest(matches, spec, Counter({kind: len(n) for kind, n in free.items()}))
@@ -144,50 +150,29 @@ def _sizes_condition(spec: RequestSpec, match: str) -> str:
     sign = "=" if match == EXACT else ">="
     conditions = [f"{name} {sign} {size}" for name, size in asked_sizes(spec).items()]
     conditions += [
-        f"{key.removeprefix(_CAPABILITY)} {value}"
-        for key, value in sorted(spec.extra_specs.items())
-        if key.startswith(_CAPABILITY)
+        f"{name} {value}" for name, value in sorted(asked_capabilities(spec.extra_specs).items())
     ]
     return ", ".join(conditions) or "of any size"
 
 
-class _Fit:
+def _fits(properties: NodeProperties, spec: RequestSpec, match: str) -> bool:
     """Whether a node's properties do for a request."""
-
-    def __init__(self, spec: RequestSpec, match: str) -> None:
-        self._asked = asked_sizes(spec)
-        self._exact = match == EXACT
-        self._capabilities = {
-            key.removeprefix(_CAPABILITY): requirement
-            for key, requirement in spec.extra_specs.items()
-            if key.startswith(_CAPABILITY)
-        }
-        # Nodes that are alike share one value, which lives as long as they do.
-        self._known: dict[int, bool] = {}
-
-    def __call__(self, node: Node) -> bool:
-        key = id(node.properties)
-        if key not in self._known:
-            self._known[key] = self._decide(node.properties)
-        return self._known[key]
-
-    def _decide(self, properties: NodeProperties) -> bool:
-        has = {
-            "cpus": properties.cpus,
-            "memory_mb": properties.memory_mb,
-            "disk_mb": 1024 * properties.local_gb,
-        }
-        for name, size in self._asked.items():
-            if has[name] != size if self._exact else has[name] < size:
-                return False
-        capabilities = stats_of(properties)
-        return all(
-            name in capabilities and requirements.matches(capabilities[name], requirement)
-            for name, requirement in self._capabilities.items()
-        )
+    has = {
+        "cpus": properties.cpus,
+        "memory_mb": properties.memory_mb,
+        "disk_mb": 1024 * properties.local_gb,
+    }
+    for name, size in asked_sizes(spec).items():
+        if has[name] != size if match == EXACT else has[name] < size:
+            return False
+    capabilities = stats_of(properties)
+    return all(
+        name in capabilities and requirements.matches(capabilities[name], requirement)
+        for name, requirement in asked_capabilities(spec.extra_specs).items()
+    )
 
 
-def _may_be_had(node: Node, spec: RequestSpec, allowed: Collection[str] | None) -> bool:
+def _is_allowed(node: Node, spec: RequestSpec, allowed: Collection[str] | None) -> bool:
     return node.uuid not in spec.exclude_nodes and (allowed is None or node.uuid in allowed)
 
 

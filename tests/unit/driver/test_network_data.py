@@ -28,7 +28,8 @@ OPTIONS = {"miimon": "100", "bond_xmit_hash_policy": "layer3+4"}
 
 
 def bond(address: str | None) -> Link:
-    return Link(address, MEMBERS, "802.3ad", OPTIONS, is_bond=True)
+    group = Portgroup("group", address, mode="802.3ad", properties=OPTIONS)
+    return Link(address, group, MEMBERS)
 
 
 def bonded(address: str | None) -> dict[str, Any]:
@@ -194,9 +195,7 @@ def test_a_vif_on_a_port_group_has_its_ports() -> None:
         properties={"miimon": 100},
     )
     assert links_by_vif([*bonded, other], [group]) == {
-        "vif-1": Link(
-            "02:00:00:00:00:0a", tuple(bonded), "802.3ad", {"miimon": 100}, is_bond=True
-        ),
+        "vif-1": Link("02:00:00:00:00:0a", group, tuple(bonded)),
         "vif-2": Link("02:00:00:00:00:02"),
     }
 
