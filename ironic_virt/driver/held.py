@@ -74,7 +74,7 @@ class Held:
     def __init__(self, site: Site, instance: InstanceLike, node: Node) -> None:
         site.nodes.check_carries(node, instance.uuid)
         self._site = site
-        self._checks: tuple[Callable[[Node], object], ...] = ()
+        self._check: Callable[[Node], object] = lambda node: None
         self.instance = instance
         self.node = node
         self.uuid = node.uuid
@@ -90,12 +90,12 @@ class Held:
         return cls(site, instance, site.nodes.read_carrier(instance))
 
     def only_if(self, check: Callable[[Node], object]) -> Self:
-        """Return a copy that calls one more check for each read and before each retry.
+        """Return a copy that calls a check for each read and before each retry.
 
         :param check: given the node as it is then; raises if the change is no longer right.
         """
         twin = copy.copy(self)
-        twin._checks = (*self._checks, check)
+        twin._check = check
         twin.client = self._site.client.rechecking(twin._recheck)
         return twin
 
@@ -118,8 +118,7 @@ class Held:
     def _recheck(self) -> Node:
         node = self._site.nodes.read(self.uuid, self.instance.uuid)
         self._site.nodes.check_carries(node, self.instance.uuid)
-        for check in self._checks:
-            check(node)
+        self._check(node)
         return node
 
     # -- errors ---------------------------------------------------------------

@@ -25,7 +25,6 @@ from oslo_log import log as logging
 from ironic_virt import exceptions, logs
 from ironic_virt.baremetal import allocations
 from ironic_virt.baremetal.allocations import Allocation
-from ironic_virt.baremetal.inventory.snapshot import Snapshot
 from ironic_virt.baremetal.node import Node
 from ironic_virt.conf import ironic as ironic_conf
 from ironic_virt.driver import resources
@@ -119,14 +118,11 @@ class Reservation:
             spec = spec.without(useless)
 
     def _choose(self, instance: InstanceLike, spec: RequestSpec, *, fresh: bool) -> Choice:
-        """Candidates; if there are none, or were none before, from a fresh list."""
-        choice = self._choice(self._site.nodes.snapshot(refresh=fresh), instance, spec)
-        if choice.nodes or fresh:
-            return choice
-        return self._choice(self._site.nodes.snapshot(refresh=True), instance, spec)
+        """Candidates in the failure domains that suit best.
 
-    def _choice(self, snapshot: Snapshot, instance: InstanceLike, spec: RequestSpec) -> Choice:
-        """Candidates in the failure domains that suit best."""
+        If there are none, or were none before, they are from a fresh list.
+        """
+        snapshot = self._site.nodes.snapshot(refresh=fresh)
         allowed = self._pools.allowed(snapshot)
         levels, about = self._groups.preferences(instance, snapshot, allowed)
         for uuids in levels or [()]:
@@ -144,6 +140,8 @@ class Reservation:
             )
             if choice.nodes:
                 break
+        if not (choice.nodes or fresh):
+            return self._choose(instance, spec, fresh=True)
         return dataclasses.replace(choice, about=about)
 
     def _none(
