@@ -181,59 +181,46 @@ class Volumes:
                 "in Ironic, then delete the server again",
             ) from exc
 
-    def detach_left(self, node: Node, instance: InstanceLike) -> None:
+    def detach_left(self, instance: InstanceLike, node: Node | None = None) -> None:
         """Take what is left of an instance's volumes off a node from which it is gone.
 
         Ironic has deleted them, if its deploy interface does.  What can't be deleted now
         is deleted when the node is free (:mod:`ironic_virt.driver.left_volumes`).  Failures are
         only logged: the node is torn down.
 
-        :param node: read just now.
+        :param node: read just now; ``None``: the one that the instance's record names.
         """
+        if not (uuid := node.uuid if node else instance.node):
+            return
         try:
+            node = node or self._site.client.get_node(uuid)
             self._site.nodes.check_free(node, instance.uuid)
-        except exceptions.NodeError as exc:
-            LOG.debug("Volumes of instance %s stay on the node: %s", instance.uuid, exc)
-            return
-
-        def check_free() -> None:
-            self._site.nodes.check_free(self._site.nodes.read(node.uuid), instance.uuid)
-
-        volumes = self._site.client.rechecking(check_free).volumes
-        try:
             targets = self._targets_of(node, instance)
-        except exceptions.IronicError as exc:
-            LOG.warning(
-                "[volume-target-left] Node %s: can't ask Ironic for volume targets of instance "
-                "%s: %s. The driver looks for them again later",
-                *(node.uuid, instance.uuid, exc),
-            )
+        except (exceptions.NodeError, exceptions.NodeNotFound) as exc:
+            # The node is gone or another's, or the record has named a pool.
+            LOG.debug("Volumes of instance %s are left alone: %s", instance.uuid, exc)
             return
-        for target in targets:
-            try:
-                volumes.delete_target(target.uuid, node.uuid)
-            except (exceptions.IronicError, exceptions.NodeError) as exc:
-                LOG.warning(
-                    "[volume-target-left] Node %s still has volume target %s of instance %s: %s. "
-                    "It is deleted when the node is free",
-                    *(node.uuid, target.uuid, instance.uuid, exc),
-                )
-
-    def detach_forgotten(self, instance: InstanceLike) -> None:
-        """Take an instance's volumes off the node that its record names; no node carries it."""
-        if not instance.node:
-            return
-        try:
-            self.detach_left(self._site.client.get_node(instance.node), instance)
-        except exceptions.NodeNotFound as exc:
-            # The record may also have named a pool: it is not known which node it was.
-            LOG.debug("Instance %s has left no volumes: %s", instance.uuid, exc)
         except exceptions.IronicError as exc:
             LOG.warning(
                 "[volume-target-left] Can't ask Ironic whether instance %s has left volume "
                 "targets on node %s: %s. The driver looks for them again later",
-                *(instance.uuid, instance.node, exc),
+                *(instance.uuid, uuid, exc),
             )
+            return
+
+        def check_free() -> None:
+            self._site.nodes.check_free(self._site.nodes.read(uuid), instance.uuid)
+
+        volumes = self._site.client.rechecking(check_free).volumes
+        for target in targets:
+            try:
+                volumes.delete_target(target.uuid, uuid)
+            except (exceptions.IronicError, exceptions.NodeError) as exc:
+                LOG.warning(
+                    "[volume-target-left] Node %s still has volume target %s of instance %s: %s. "
+                    "It is deleted when the node is free",
+                    *(uuid, target.uuid, instance.uuid, exc),
+                )
 
     def _targets_of(self, node: Node, instance: InstanceLike) -> list[VolumeTarget]:
         if not can_have_volumes(node):

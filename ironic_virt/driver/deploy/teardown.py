@@ -124,7 +124,7 @@ class TearDown:
             progress.lost = None
             return False
         LOG.info("Instance %s is on no node; nothing to tear down", instance.uuid)
-        self._volumes.detach_forgotten(instance)
+        self._volumes.detach_left(instance)
         return True
 
     def _take_step(self, held: Held, progress: _Progress) -> bool:
@@ -190,7 +190,7 @@ class TearDown:
             if node.provision_state == states.ERROR:
                 # Ironic has taken the instance off, and yet it may still run.
                 raise _failed(node, instance)
-            self._volumes.detach_left(node, instance)
+            self._volumes.detach_left(instance, node)
         LOG.info("Instance %s is off node %s", instance.uuid, held.uuid)
         return True
 
