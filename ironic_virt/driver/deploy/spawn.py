@@ -98,29 +98,21 @@ class Spawn:
         if reason := resources.why_not_free(node):
             raise exceptions.NodeNotAvailable(node.uuid, instance.uuid, reason)
         self._site.service.report_progress(instance, "reserving", node.provision_state)
+        reserved: Node | None = None
         try:
             reserved = claim_node(self._site, node, instance)
             self._site.nodes.note(reserved)
-        except exceptions.NodeError:
-            # It was refused.
-            raise
+            # What others do meanwhile, Nova's scheduler has not seen.
+            reason = resources.why_not_deployable(reserved)
+            if reason := reason or self._groups.why_not(instance, reserved):
+                raise exceptions.NodeNotAvailable(node.uuid, instance.uuid, reason)
         except Exception as exc:
-            # No knowing whether the claim went through: leave nothing behind.
-            self._completion.undo_after(exc, instance)
-            raise
-        try:
-            self._check(reserved, instance)
-        except Exception as exc:
-            self._completion.undo_after(exc, instance)
+            # A claim that was refused leaves nothing; any other one may have gone through.
+            if reserved is not None or not isinstance(exc, exceptions.NodeError):
+                self._completion.undo_after(exc, instance)
             raise
         LOG.info("Node %s is reserved for instance %s", node.uuid, instance.uuid)
         return reserved
-
-    def _check(self, node: Node, instance: InstanceLike) -> None:
-        """Look again: what others do meanwhile, Nova's scheduler has not seen."""
-        reason = resources.why_not_deployable(node)
-        if reason := reason or self._groups.why_not(instance, node):
-            raise exceptions.NodeNotAvailable(node.uuid, instance.uuid, reason)
 
     # -- the whole way --------------------------------------------------------
 
