@@ -58,27 +58,24 @@ class Completion:
                 )
             self.take_up(held)
 
-        self._see_through(go_on, instance, patience)
+        self.see_through(go_on, instance, None, patience)
 
-    def see_through(self, act: Callable[[], None], instance: InstanceLike, node: Node) -> None:
-        """Deploy by ``act``, go on after what disturbs it, and undo it if it has failed.
-
-        :param act: returns when the instance is active.
-        :param node: that the instance has.
-        :raises WaitCancelled: the service stops, or Ironic has not answered for as long as
-            ``[ironic] deploy_timeout``; nothing is undone.
-        """
-        patience = Patience(self._site, instance, gives_up=True)
-        self._see_through(act, instance, patience, node.uuid)
-
-    def _see_through(
+    def see_through(
         self,
         act: Callable[[], None],
         instance: InstanceLike,
-        patience: Patience,
-        node: str | None = None,
+        node: str | None,
+        patience: Patience | None = None,
     ) -> None:
-        """Come to the end, or undo it."""
+        """Deploy by ``act``, go on after what disturbs it, and undo it if it has failed.
+
+        :param act: returns when the instance is active.
+        :param node: the uuid of the one that the instance has, if that is known.
+        :param patience: with looks at the node; one that gives up unless it is given.
+        :raises WaitCancelled: the service stops, or Ironic has not answered for as long as
+            ``[ironic] deploy_timeout``; nothing is undone.
+        """
+        patience = patience or Patience(self._site, instance, gives_up=True)
         try:
             with self._site.service.metrics.building():
                 while True:

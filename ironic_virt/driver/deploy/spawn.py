@@ -129,7 +129,7 @@ class Spawn:
         """
         instance = request.instance
         node = self.reserve(instance, request.image)
-        self._completion.see_through(lambda: self._carry_on(node, request), instance, node)
+        self._completion.see_through(lambda: self._carry_on(node, request), instance, node.uuid)
 
     def _carry_on(self, node: Node, request: DeployRequest) -> None:
         instance = request.instance
