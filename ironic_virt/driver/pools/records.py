@@ -65,7 +65,7 @@ class PoolRecords:
 
     # -- the count ------------------------------------------------------------
 
-    def settle(self, snapshot: Snapshot) -> None:
+    def _settle(self, snapshot: Snapshot) -> _Count:
         """Count the nodes.
 
         :param snapshot: the nodes, just listed and settled by the ownership.
@@ -77,13 +77,11 @@ class PoolRecords:
         )
         counted = counts.pools_of(nodes, self._site.service.host, places, snapshot.instance_uuids)
         others = frozenset(place for place in places.values() if place) - counted.keys()
-        self._count = _Count(counted, others)
+        self._count = count = _Count(counted, others)
+        return count
 
     def _settled(self, snapshot: Snapshot) -> _Count:
-        if self._count is None:
-            self.settle(snapshot)
-        assert self._count is not None
-        return self._count
+        return self._count or self._settle(snapshot)
 
     def counted(self) -> Collection[Pool] | None:
         """The pools as of the last count; ``None``: there was none.  Nobody is asked."""
@@ -96,9 +94,7 @@ class PoolRecords:
 
         :param recount: count first; the snapshot has just been taken.
         """
-        if recount:
-            self.settle(snapshot)
-        count = self._settled(snapshot)
+        count = self._settle(snapshot) if recount else self._settled(snapshot)
         return [*count.pools, *sorted(count.others)]
 
     def is_gone(self, name: str, snapshot: Snapshot) -> bool:
