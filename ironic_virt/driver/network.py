@@ -24,7 +24,7 @@ from ironic_virt import exceptions
 from ironic_virt.baremetal import states
 from ironic_virt.baremetal.node import Node
 from ironic_virt.driver.held import Held, is_refusal
-from ironic_virt.driver.network_data import Link, free_links, links_by_vif
+from ironic_virt.driver.network_data import Link, links_of
 from ironic_virt.driver.site import Site
 from ironic_virt.virt import InstanceLike, NetworkInfo, VifLike
 
@@ -82,7 +82,7 @@ class Network:
         ports = self._site.client.ports.listed(node)
         is_bonded = any(port.portgroup_uuid for port in ports)
         groups = self._site.client.ports.groups(node) if is_bonded else []
-        return links_by_vif(ports, groups), free_links(ports, groups)
+        return links_of(ports, groups)
 
     def detach_all(self, held: Held) -> None:
         """Detach every VIF from the node.

@@ -38,16 +38,24 @@ class Link:
     ports: tuple[Port, ...] = ()
 
 
-def links_by_vif(ports: Iterable[Port], portgroups: Iterable[Portgroup]) -> dict[str, Link]:
-    """The links of a node by VIF."""
-    ports = list(ports)
+def links_of(
+    ports: Sequence[Port], portgroups: Iterable[Portgroup]
+) -> tuple[dict[str, Link], list[Link]]:
+    """The links of a node by VIF, and those without one.
+
+    Of these, port groups are first, as Ironic gives them away.
+    """
     by_vif = {port.vif: Link(port.address) for port in ports if port.vif}
-    return by_vif | {group.vif: _bond_of(group, ports) for group in portgroups if group.vif}
-
-
-def _bond_of(group: Portgroup, ports: Iterable[Port]) -> Link:
-    members = tuple(port for port in ports if port.portgroup_uuid == group.uuid)
-    return Link(group.address, group, members)
+    free = []
+    for group in portgroups:
+        members = tuple(port for port in ports if port.portgroup_uuid == group.uuid)
+        link = Link(group.address, group, members)
+        if group.vif:
+            by_vif[group.vif] = link
+        elif members:
+            free.append(link)
+    single = [port for port in ports if not (port.vif or port.portgroup_uuid)]
+    return by_vif, free + [Link(port.address) for port in single if port.address]
 
 
 def network_data(network_info: NetworkInfo, links: Mapping[str, Link]) -> NetworkData | None:
@@ -76,14 +84,6 @@ def network_data(network_info: NetworkInfo, links: Mapping[str, Link]) -> Networ
     return with_links(plain, links)
 
 
-def free_links(ports: Iterable[Port], portgroups: Iterable[Portgroup]) -> list[Link]:
-    """The links of a node that have no VIF, port groups first, as Ironic gives them away."""
-    ports = list(ports)
-    bonds = [_bond_of(group, ports) for group in portgroups if not group.vif]
-    single = [Link(port.address) for port in ports if not port.vif and not port.portgroup_uuid]
-    return [*(bond for bond in bonds if bond.ports), *(link for link in single if link.address)]
-
-
 def with_links(
     data: Mapping[str, Any], links: Mapping[str, Link], free: Sequence[Link] = ()
 ) -> NetworkData:
@@ -92,7 +92,7 @@ def with_links(
     :param data: one of its ``links`` whose VIF has no physical link stays as it is, as does one
         with an address and no ``vif_id``.
     :param links: the physical link of each VIF.
-    :param free: for those that name neither, one after the other; see :func:`free_links`.
+    :param free: for those that name neither, one after the other; see :func:`links_of`.
     :raises ValueError: there are too few.
     """
     count = sum(map(_is_on_any_port, data["links"]))

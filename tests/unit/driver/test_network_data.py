@@ -11,8 +11,7 @@ from ironic_virt import virt
 from ironic_virt.baremetal.ports import Port, Portgroup
 from ironic_virt.driver.network_data import (
     Link,
-    free_links,
-    links_by_vif,
+    links_of,
     network_data,
     with_links,
     with_mtus,
@@ -194,7 +193,7 @@ def test_a_vif_on_a_port_group_has_its_ports() -> None:
         mode="802.3ad",
         properties={"miimon": 100},
     )
-    assert links_by_vif([*bonded, other], [group]) == {
+    assert links_of([*bonded, other], [group])[0] == {
         "vif-1": Link("02:00:00:00:00:0a", group, tuple(bonded)),
         "vif-2": Link("02:00:00:00:00:02"),
     }
@@ -202,7 +201,7 @@ def test_a_vif_on_a_port_group_has_its_ports() -> None:
 
 def test_where_older_servers_noted_a_vif_counts_too() -> None:
     def found(vif: object) -> object:
-        return links_by_vif([Port("a", "02:00:00:00:00:02", None, {"vif_port_id": vif})], [])
+        return links_of([Port("a", "02:00:00:00:00:02", None, {"vif_port_id": vif})], [])[0]
 
     assert found("vif") == {"vif": Link("02:00:00:00:00:02")}
     assert found(["vif"]) == {}, "what is no text is no VIF"
@@ -216,7 +215,7 @@ def test_a_static_address_prefers_a_free_port_group() -> None:
     taken = Port("port-2", "02:00:00:00:00:02", {"tenant_vif_port_id": "vif"})
     single = Port("port-3", "02:00:00:00:00:03")
     groups = [Portgroup("group", mode="active-backup"), Portgroup("empty")]
-    free = free_links([taken, *bonded, single], groups)
+    _, free = links_of([taken, *bonded, single], groups)
     links = [{"id": f"link{number}", "type": "phy"} for number in range(2)]
     told = with_links({"links": links}, {}, free)
     assert told["links"] == [

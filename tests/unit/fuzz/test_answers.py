@@ -66,7 +66,7 @@ Ask = Callable[[IronicClient], Any]
 
 def links(client: IronicClient) -> Any:
     """The network data of a node's ports."""
-    found = network_data.links_by_vif(client.ports.listed(NODE), client.ports.groups(NODE))
+    found, _ = network_data.links_of(client.ports.listed(NODE), client.ports.groups(NODE))
     return network_data.with_links({"links": [{"id": "a", "vif_id": INSTANCE}]}, found)
 
 
