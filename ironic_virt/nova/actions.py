@@ -12,6 +12,7 @@ from nova import exception
 from nova.compute import power_state, task_states, vm_states
 from nova.compute import utils as compute_utils
 from nova.console import type as console_type
+from nova.image import glance
 from nova.objects import external_event
 
 from ironic_virt import driver, exceptions
@@ -111,21 +112,30 @@ class Actions:
 
         Before a rescue Ironic itself handles the power: it may end without power off.
 
-        :raises InstancePowerOffFailure: also if shelved with a disk, which can't be imaged.
+        Nothing is done to a server with a disk that is shelved: :meth:`snapshot` refuses it then.
         """
+        if instance.task_state == task_states.SHELVING and not (
+            compute_utils.is_volume_backed_instance(instance._context, instance)
+        ):
+            return
         with self._acting(Doing.POWER_OFF, instance):
-            if instance.task_state == task_states.SHELVING and not (
-                compute_utils.is_volume_backed_instance(instance._context, instance)
-            ):
-                raise exceptions.OperationNotSupported(
-                    "shelving a server whose root is the node's disk",
-                    "no image can be made of that disk. The server stays as it is",
-                )
             try:
                 self._driver.power_off(instance, timeout)
             except exceptions.PowerOffDisabled:
                 if instance.task_state != task_states.RESCUING:
                     raise
+
+    def snapshot(
+        self, context: Any, instance: Any, image_id: str, update_task_state: Callable[..., None]
+    ) -> None:
+        """Refuse: no image can be made of the node's disk.
+
+        :param image_id: of the empty image, which Nova leaves in Glance if it shelves.
+        """
+        if instance.task_state == task_states.SHELVING:
+            compute_utils.delete_image(context, instance, glance.API(), image_id)
+        why = "the server's root is the node's disk, and no image can be made of that disk"
+        raise exception.NovaException(f"{why}. The server stays as it is")
 
     def power_on(
         self,

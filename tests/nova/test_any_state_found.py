@@ -69,7 +69,7 @@ class TestStates(Fleet):
         server = self.boot_at("compute2", node)
         info, images = self.fake.node(node)["instance_info"], set(self.glance.images)
         live = {"host": None, "block_migration": "auto"}
-        requests = {"suspend": None, "pause": None, "os-migrateLive": live}
+        requests = {"suspend": None, "pause": None, "os-migrateLive": live, "shelve": None}
         for action, body in {**requests, "createImage": {"name": "copy"}}.items():
             self.act(server, **{action: body})
             self.wait_for(server, "ACTIVE")
