@@ -140,6 +140,10 @@ any-state: $(NOVA)/.made-$(DIGEST) ## Take TRIPLES=10000 nodes in any states of 
 verbs: $(NOVA)/.made-$(DIGEST) ## Ask each verb of Nova's API of servers in each state, and write the table
 	$(NOVA)/bin/python -W ignore -m benchmarks.verbs $(VERBS_ARGS)
 
+.PHONY: verbs-check
+verbs-check: $(NOVA)/.made-$(DIGEST) ## See that the table of verbs and states is still true
+	$(NOVA)/bin/python -W ignore -m benchmarks.verbs --check $(VERBS_ARGS)
+
 .PHONY: mixed-versions
 mixed-versions: $(DEV)/.made-$(DIGEST) ## Upgrade and roll back services in ORDERS=200 orders, from FORMER=HEAD^
 	$(DEV)/bin/python -m tools.mixed_versions $(FORMER) --orders $(ORDERS) \
@@ -193,7 +197,7 @@ pythons: $(UV)/.made-$(DIGEST) ## Run the unit tests with each Python that is th
 nightly: export IRONIC_VIRT_TEST_DEPTH := nightly
 nightly: ## Run every lane whole, with long histories and all databases: hours
 	$(MAKE) --keep-going lint docs pictures-check test fuzz simulate simulate-long chaos chaos-disk \
-		databases conformance tempest integration nova any-state mixed-versions \
+		databases conformance tempest integration nova any-state verbs-check mixed-versions \
 		nova-deployment dist-check floors pythons releases metal metal-night
 
 # Files to spell-check. tests/ contains deliberate misspellings.

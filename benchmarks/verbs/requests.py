@@ -20,6 +20,7 @@ class Verb(NamedTuple):
     :ivar path: below ``/servers/UUID``.
     :ivar is_short: done when it is answered: nothing of it is recorded as an action with events.
     :ivar version: of Nova's API.
+    :ivar makes: what is new if it succeeds, where no action says that it has failed.
     """
 
     method: str
@@ -27,6 +28,7 @@ class Verb(NamedTuple):
     body: Any = None
     is_short: bool = False
     version: str = "2.96"
+    makes: str = ""
 
 
 def _action(name: str, content: Any = None, **more: Any) -> Verb:
@@ -67,7 +69,7 @@ VERBS: dict[str, Verb] = {
     "unpause": _action("unpause"),
     "suspend": _action("suspend"),
     "resume": _action("resume"),
-    "create an image": _action("createImage", {"name": "copy"}),
+    "create an image": _action("createImage", {"name": "copy"}, makes="Glance.images"),
     "create a backup": _action(
         "createBackup", {"name": "copy", "backup_type": "daily", "rotation": 1}
     ),

@@ -25,7 +25,7 @@ from tests.any_state import judging, staging
 from tests.any_state.world import HOST, OTHER_HOST, World
 
 _POOLS, IN_POOL = "pools", "in a pool"
-_SECONDS, _LOOKS = 60.0, 3
+_SECONDS, _LOOKS, _WORDS = 60.0, 3, 500
 _VOLATILE = {"updated_at", "reservation", "driver_internal_info", "provision_updated_at"}
 _OF_SERVER = ("vm_state", "task_state", "power_state", "host", "node", "image_ref", "locked")
 DONE, FAILED, WAITING = "done", "fails", "waits"
@@ -37,22 +37,24 @@ class Answer(NamedTuple):
 
     :ivar outcome: :data:`DONE`, the status of a refusal, :data:`FAILED`, ...
     :ivar trace: what is not as it was before.
+    :ivar reason: why it was refused or has failed.
     """
 
     outcome: str
     trace: tuple[str, ...]
+    reason: str = ""
 
     @property
     def shown(self) -> str:
         """What the table says."""
         if self.outcome.isdigit() or self.outcome == FAILED:
-            return f"{self.outcome}, **trace**" if self.trace else self.outcome
+            return f"{self.outcome}†" if self.trace else self.outcome
         return self.outcome
 
     @property
     def is_unclean(self) -> bool:
         """Whether it was refused or has failed, and left a trace."""
-        return "trace" in self.shown
+        return self.shown.endswith("†")
 
 
 class Sweep(World):
@@ -72,18 +74,27 @@ class Sweep(World):
                 "driver_volume_type": "iscsi",
                 "data": data,
             }
+        # Nova's stand-in for Neutron has no names of security groups.
+        group = self.neutron.security_group["id"]
+        find = "neutronclient.neutron.v2_0.find_resourceid_by_name_or_id"
+        self.stub_out(find, lambda *_: group)
         sizes = {"ram": 16384, "vcpus": 8, "disk": 100}
         self.api.post_flavor({"flavor": {"name": OTHER_FLAVOR, "id": OTHER_FLAVOR, **sizes}})
         specs = self.api.get_extra_specs(self.flavor_id)
         self.api.post_extra_spec(OTHER_FLAVOR, {"extra_specs": specs})
         self.nodes = [self._make_node(staging.SHARD) for _ in range(3)]
         self._make_node("b")
-        self.computes = [self._started(HOST, staging.SHARD), self._started(OTHER_HOST, "b")]
+        # In this process CONF.host is that of the last one, and Nova reads it for volumes.
+        self.computes = [self._started(OTHER_HOST, "b"), self._started(HOST, staging.SHARD)]
 
     def _make_node(self, shard: str) -> str:
         properties = {"cpu_arch": "x86_64", "capabilities": "iscsi_boot:True"}
         (node,) = self.make_nodes(
-            1, shard=shard, properties=properties, storage_interface="cinder"
+            1,
+            shard=shard,
+            properties=properties,
+            storage_interface="cinder",
+            driver_info={"takes_nmi": True},
         )
         body = {"node_uuid": node, "type": "iqn", "connector_id": f"iqn.2026-01.node:{node}"}
         self.ironic("POST", "/volume/connectors", body)
@@ -96,7 +107,11 @@ class Sweep(World):
     # -- states -----------------------------------------------------------------
 
     def running(self) -> dict[str, Any]:
-        return self.boot_at(HOST, self._free_node())
+        node = self._free_node()
+        server = self.boot_at(HOST, node)
+        # Ironic would learn it from Glance, and rebuilds nothing of which it doesn't know it.
+        self.say_image_type(node)
+        return server
 
     def stopped(self) -> dict[str, Any]:
         return self._after(self.running(), "SHUTOFF", **{"os-stop": None})
@@ -131,8 +146,11 @@ class Sweep(World):
         return server
 
     def of_volume(self) -> dict[str, Any]:
-        disk = {"source_type": "volume", "destination_type": "volume", "uuid": ROOT}
-        mapping = [{**disk, "boot_index": 0}]
+        disk = {"source_type": "volume", "destination_type": "volume"}
+        mapping = [
+            {**disk, "uuid": volume, "boot_index": index}
+            for volume, index in ((ROOT, 0), (DATA, -1))
+        ]
         where = f"nova:{HOST}:{self._free_node()}"
         server = self.boot(imageRef="", block_device_mapping_v2=mapping, availability_zone=where)
         return self.wait_for(server, "ACTIVE")
@@ -141,6 +159,7 @@ class Sweep(World):
         if _POOLS not in self._hosts:
             self._make_node("c")
             self.computes.append(self._started(_POOLS, "c", node_selection="ironic"))
+        self.refresh(*self.computes)
         return self.wait_for(self.boot(availability_zone=f"nova:{_POOLS}"), "ACTIVE")
 
     def of_lost_host(self) -> dict[str, Any]:
@@ -195,16 +214,19 @@ class Sweep(World):
         task = before["server"].get("task_state")
         path, name = f"/servers/{server['id']}{verb.path}", verb.method.lower()
         arguments = () if verb.body is None else (verb.body,)
-        outcome = DONE
+        outcome, reason = DONE, ""
         try:
             getattr(api, f"api_{name}")(path, *arguments)
         except api_client.OpenStackApiException as exc:
-            outcome = str(exc.response.status_code)
+            outcome, reason = str(exc.response.status_code), exc.response.text
         self.admin_api.microversion = self.microversion
         if outcome == DONE and not verb.is_short:
             outcome = self._end(server, actions, task)
-        after = self._snapshot(server)
-        return Answer(outcome, tuple(_changes(before, after)))
+            reason = self.told_by_the_events(server)[:_WORDS] if outcome == FAILED else ""
+        changes = tuple(_changes(before, self._snapshot(server)))
+        if outcome == DONE and verb.makes and verb.makes not in changes:
+            outcome = FAILED
+        return Answer(outcome, changes, reason)
 
     def _end(self, server: dict[str, Any], actions: Collection[str], task: str | None) -> str:
         """Wait until all that was begun has ended, and say how."""
@@ -293,11 +315,21 @@ class Sweep(World):
                 self.act(server, **{"os-resetState": {"state": "error"}})
                 self.api.delete_server(server["id"])
             self.until(lambda: self._server(server), lambda record: not record)
-        self.until(
-            self.fake.nodes,
-            lambda nodes: all(node["provision_state"] == states.AVAILABLE for node in nodes),
-        )
-        self.refresh(*self.computes)
+        self.until(self._tear_down, lambda nodes: not nodes)
+        for target in self.ironic("GET", "/volume/targets")["targets"]:
+            self.ironic("DELETE", f"/volume/targets/{target['uuid']}")
+
+    def _tear_down(self) -> list[dict[str, Any]]:
+        """Tear down what Nova's own driver has left behind; the nodes that are not free yet."""
+        nodes = [row for row in self.fake.nodes() if row["provision_state"] != states.AVAILABLE]
+        for node in nodes:
+            if node["provision_state"] in (states.ACTIVE, states.RESCUE, states.DEPLOYFAIL):
+                path = f"/nodes/{node['uuid']}"
+                unprotect = [{"op": "add", "path": "/protected", "value": False}]
+                self._asked("PATCH", path, unprotect)
+                self._asked("PUT", f"{path}/states/provision", {"target": "deleted"})
+            self.node(node["uuid"])
+        return nodes
 
 
 STATES: dict[str, Callable[[Sweep], dict[str, Any]]] = {
