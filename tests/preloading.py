@@ -103,16 +103,17 @@ class Preloaded:
     """The process that starts commands.
 
     :param further: modules that it imports in addition to those that ``ironic-virt`` needs.
+    :param tree: the checkout that has the programs; by default this one.
     """
 
-    def __init__(self, further: Sequence[str] = ()) -> None:
+    def __init__(self, further: Sequence[str] = (), tree: Path | None = None) -> None:
         self.channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", __name__, *further],
                 stdin=theirs.fileno(),
                 # Where this package is found.
-                cwd=Path(__file__).parents[1],
+                cwd=tree or Path(__file__).parents[1],
                 # A Ctrl-C is for its caller alone.
                 start_new_session=True,
             )
