@@ -232,16 +232,6 @@ def test_the_environments_proxies_are_read_once_for_a_server(serve, monkeypatch)
         monkeypatch.delenv("no_proxy", raising=False)
 
 
-@pytest.mark.parametrize("method", ["GET", "PATCH"])
-def test_nothing_is_sent_to_where_an_answer_redirects(serve, channel, method) -> None:
-    other = serve(lambda peer: peer.sendall(EMPTY))
-    where = f"Location: {other.url}/v1/nodes\r\nContent-Length: 0\r\n\r\n".encode()
-    server = serve(lambda peer: peer.sendall(b"HTTP/1.1 307 Elsewhere\r\n" + where))
-    with pytest.raises(exceptions.UnexpectedAnswer, match=f"{server.url}.*{other.url}"):
-        channel(f"{server.url}/v1").send(method, "/nodes", params={"shard": "blue"})
-    assert other.requests == []
-
-
 def test_an_error_names_its_cause_once(channel: Channel) -> None:
     with reserved_port() as port, pytest.raises(exceptions.IronicUnreachable) as caught:
         channel(f"http://127.0.0.1:{port}/v1").send("GET", "/nodes", params={"shard": "blue"})

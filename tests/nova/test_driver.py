@@ -141,19 +141,6 @@ class TestDriver(cases.UnderPytest, test.NoDBTestCase):
         with pytest.raises(exception.InvalidConfiguration, match="they are the same option"):
             IronicDriver(None)
 
-    def test_only_its_own_shard_is_listed_by_either_name(self) -> None:
-        self.fake.add_node(shard="a")
-        theirs = self.fake.add_node(shard="b")
-        self.configure(shard="b")
-        assert self.make().get_available_nodes() == [theirs]
-
-    def test_nodes_are_rebalanced_by_a_ring_only(self) -> None:
-        assert not self.make().rebalances_nodes
-        self.configure(peer_list=["compute1", "compute2"])
-        driver = self.make()
-        driver._records.live_hosts = lambda: {"compute1", "compute2"}
-        assert driver.rebalances_nodes
-
     def test_an_instance_without_a_node_has_no_power_state(self) -> None:
         assert self.make().get_info(self.instance(), use_cache=False).state == 0
 

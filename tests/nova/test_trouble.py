@@ -8,12 +8,10 @@ from unittest import mock
 
 import oslo_messaging
 import pytest
-from nova import context, objects
+from nova import objects
 
 from ironic_virt import exceptions
 from ironic_virt.driver.claim import KEY_PREFIX
-from ironic_virt.sharding.policy import Policy
-from ironic_virt.sharding.selector import TargetSet
 from tests.nova import figures
 from tests.nova.deployment import IMAGE, Deployment
 
@@ -25,15 +23,6 @@ class Trouble(Deployment, starts=True):
         super().setUp()
         self.nodes = self.make_nodes(2)
         self.compute = self.start_service("compute", "compute1")
-
-    def refresh(self) -> None:
-        """Nova's periodic task."""
-        self.compute.manager.update_available_resource(context.get_admin_context())
-
-    def reserved(self, node: str) -> int:
-        """What Placement knows."""
-        inventory = self._get_provider_inventory(node)
-        return inventory["CUSTOM_BAREMETAL_GOLD"]["reserved"]
 
     def test_a_node_that_went_into_maintenance_unseen_costs_one_try(self) -> None:
         # Both count as free for the scheduler; the first try must end at the second.
@@ -139,20 +128,6 @@ class TestTrouble(Trouble, driver=figures.OURS):
         assert "the server runs its own system" in told
         assert "the ramdisk has no network" in told
 
-    def test_a_deployment_that_fails_is_undone_and_told_of(self) -> None:
-        first, second = self.nodes
-        self.ironic("PUT", f"/nodes/{second}/maintenance", {})
-        self.refresh()
-        # A form that Ironic's own validation refuses.
-        self.spoil_instance_info({"traits": 7})
-        server = self.wait_for(self.boot(), "ERROR")
-        there = self.until(lambda: self.node(first), lambda seen: not seen["instance_uuid"])
-        assert (there["provision_state"], there["instance_info"]) == ("available", {})
-        # Nova's own fault says only that no node is left.
-        told = self.told_by_the_events(server)
-        assert "The server could not be deployed" in told
-        assert "A list of strings is expected" in told
-
     def test_a_step_failing_in_ironic_is_told_with_the_nodes_history(self) -> None:
         gone = {"fails": {"deploy": "the disk is gone"}}
         for node in self.nodes:
@@ -191,23 +166,6 @@ class TestTrouble(Trouble, driver=figures.OURS):
         spawn._start = start
         return tried
 
-    def test_a_failed_tear_down_is_in_error_and_can_be_deleted_later(self) -> None:
-        server = self.boot()
-        self.wait_for(server, "ACTIVE")
-        node = self.node_of(server)
-        # A shard that is not this service's: the guard refuses every request.
-        ownership = self.compute.manager.driver._driver._site.nodes.ownership
-        ownership._policy = Policy(TargetSet(shard_key="b"))
-        self.api.delete_server(server["id"])
-        failed = self.until(
-            lambda: self.server(server), lambda seen: seen["status"] == "ERROR" and "fault" in seen
-        )
-        assert "could not be torn down" in failed["fault"]["message"]
-        assert self.node(node)["provision_state"] == "active"
-        ownership._policy = Policy(TargetSet())
-        self.delete(server)
-        self.wait_for_node(node, "available")
-
     @pytest.mark.seldom
     def test_a_rebuild_that_ironic_refuses_is_put_back(self) -> None:
         server = self.boot()
@@ -227,29 +185,6 @@ class TestTrouble(Trouble, driver=figures.OURS):
         told_apart = ("image_type", *(name for name in before if name.startswith(KEY_PREFIX)))
         assert {**after, **dict.fromkeys(told_apart)} == {**before, **dict.fromkeys(told_apart)}
         self.delete(server)
-
-    @pytest.mark.seldom
-    def test_a_refused_rescue_leaves_the_server_on_its_own_system(self) -> None:
-        server = self.boot()
-        self.wait_for(server, "ACTIVE")
-        node = self.node_of(server)
-        self.set_rescue_interface(node, "no-rescue")
-        self.act(server, rescue={"adminPass": PASSWORD})
-        told = self.wait_for(server, "ERROR")["fault"]["message"]
-        assert "the server runs its own system; Ironic refused 'rescue'" in told
-        assert self.node(node)["provision_state"] == "active"
-        self.set_rescue_interface(node, "fake")
-        self.act(server, rescue={"adminPass": PASSWORD})
-        self.until(lambda: self.server(server)["status"], lambda seen: seen == "RESCUE")
-        self.delete(server)
-
-    def set_rescue_interface(self, node: str, name: str) -> None:
-        """As an operator does, who has to put it into maintenance while it has a server."""
-        self.ironic("PUT", f"/nodes/{node}/maintenance", {})
-        patch = [{"op": "add", "path": "/rescue_interface", "value": name}]
-        self.ironic("PATCH", f"/nodes/{node}", patch)
-        self.ironic("DELETE", f"/nodes/{node}/maintenance")
-        assert self.node(node)["rescue_interface"] == name
 
     def spoil_instance_info(self, more: dict[str, Any]) -> None:
         """Let every deployment ask for more than a node has."""

@@ -182,29 +182,6 @@ def test_a_node_that_was_taken_meanwhile_costs_another_try(asking, db, nodes, mo
     assert len(db.instances.list()) == 1
 
 
-def test_clients_at_once_never_get_a_node_twice(database_conf, db, nodes) -> None:
-    every = [*nodes, *(free_node(db, "one").uuid for _ in range(9))]
-    start = threading.Barrier(3)
-
-    def client(_number: int) -> list[Request]:
-        mine = Database(database_conf, patient=False, clock=db.now).open()
-        try:
-            asking = Requests(database_conf, mine)
-            start.wait()
-            made = []
-            for _ in range(5):
-                with contextlib.suppress(NoValidHost):
-                    made += asking.create(wanted())
-            return made
-        finally:
-            mine.close()
-
-    with concurrent.futures.ThreadPoolExecutor(3) as threads:
-        asked = [request for found in threads.map(client, range(3)) for request in found]
-    assert sorted(str(one.instance.node) for one in asked) == sorted(every)
-    assert claimed(db) == set(every)
-
-
 @pytest.mark.parametrize(
     ("values", "count", "complaint"),
     [

@@ -80,46 +80,6 @@ def test_two_services_that_want_the_same_nodes_never_share_one(server, start_ser
     assert {node["provision_state"] for node in server.fake.nodes()} == {"active"}
 
 
-def test_no_changing_request_reaches_a_node_outside_the_shard(server, start_service) -> None:
-    ours = server.fake.add_nodes(3, ports=1, shard="a")
-    theirs = server.fake.add_nodes(3, ports=1, shard="b")
-    service = start_service(shard_key="a")
-    assert service.driver.get_available_nodes(refresh=True) == ours
-    for node in [*ours, *theirs]:
-        instance = service.instance_on(node)
-        try:
-            service.spawn(instance)
-        except exceptions.NodeNotOurs:
-            assert node in theirs
-        service.destroy(instance)
-    touched = {
-        entry.path.split("/")[3]
-        for entry in server.fake.requests.mutating()
-        if entry.path.startswith("/v1/nodes/")
-    }
-    assert touched == set(ours)
-    listed = server.fake.requests.matching("GET", "/nodes$")
-    assert all("shard=a" in entry.query or "instance_uuid=" in entry.query for entry in listed)
-
-
-def test_an_outage_of_ironic_costs_only_time(server, start_service) -> None:
-    service = start_service()
-    (node,) = server.fake.add_nodes(1, ports=1)
-    instance = service.instance_on(node)
-    server.fake.faults.reset(count=1, nth=2)
-    server.fake.faults.lose_reply("PATCH", count=1)
-    server.fake.faults.lose_reply("PUT", "/provision$", count=1)
-    server.fake.faults.truncate("GET", "/validate$", count=1)
-    service.spawn(instance)
-    assert server.fake.node(node)["instance_uuid"] == instance.uuid
-    taken = [
-        entry
-        for entry in server.fake.requests.matching("PUT", "/provision$")
-        if entry.status == 202
-    ]
-    assert len(taken) == 1
-
-
 def strip(node: dict[str, object]) -> dict[str, object]:
     """What must be as it was: all but what tells of the past."""
     past = ("updated_at", "provision_updated_at", "power_state", "version")

@@ -67,18 +67,6 @@ def test_a_spawn_with_networks(stage: Stage, fake: FakeIronic) -> None:
     assert sent(fake, node) == ["GET ", "GET /vifs", *deployment]
 
 
-def test_without_protection_a_spawn_and_a_destroy_are_one_less(fake, node, set_stage) -> None:
-    stage = set_stage(fake, protect_instances=False)
-    stage.service.has_drive = False
-    instance = stage.instance(node)
-    stage.reserve(instance)
-    fake.requests.clear()
-    stage.driver.spawn(virt.DeployRequest(instance, IMAGE))
-    assert sent(fake, node) == ["GET ", "PATCH ", "PUT /states/provision", "GET "]
-    stage.destroy(instance)
-    assert sent(fake, node) == ["GET /nodes", "PUT /states/provision", "GET "]
-
-
 def test_what_is_done_to_an_active_instance(stage, fake, node, instance) -> None:
     stage.spawn(instance)
     fake.requests.clear()
