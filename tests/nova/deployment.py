@@ -23,7 +23,7 @@ import requests
 import sqlalchemy
 from keystoneauth1 import loading
 from nova import conf as nova_conf
-from nova import utils
+from nova import context, utils
 from nova.tests.functional import integrated_helpers
 from oslo_db.sqlalchemy import engines
 
@@ -308,6 +308,24 @@ class Deployment(cases.UnderPytest, integrated_helpers.ProviderUsageBaseTestCase
         """The node that Nova gave to a server."""
         return self.server(server)["OS-EXT-SRV-ATTR:hypervisor_hostname"]
 
+    def reboot(self, server: dict[str, Any]) -> None:
+        """Reboot a server the hard way."""
+        self.act(server, reboot={"type": "HARD"})
+        self.wait_for(server, "ACTIVE")
+
+    def carrier(self, server: dict[str, Any]) -> str:
+        """The node that has a server, as Ironic says; of one in a pool, Nova names that."""
+        path = f"/nodes?instance_uuid={server['id']}&fields=uuid"
+        (node,) = self.ironic("GET", path)["nodes"]
+        return str(node["uuid"])
+
+    def delete_and_free(self, server: dict[str, Any]) -> None:
+        """Delete a server, and wait until its node is free."""
+        node = self.carrier(server)
+        self.delete(server)
+        left = self.wait_for_node(node, "available")
+        assert (left["allocation_uuid"], left["instance_uuid"]) == (None, None)
+
     def told_by_the_events(self, server: dict[str, Any]) -> str:
         """What the server's actions say to its user."""
         actions = self.api.get_instance_actions(server["id"])
@@ -318,6 +336,24 @@ class Deployment(cases.UnderPytest, integrated_helpers.ProviderUsageBaseTestCase
             for action in actions
         ]
         return str([event.get("details") for one in details for event in one["events"]])
+
+    # -- services -------------------------------------------------------------
+
+    def refresh(self, *computes: Any) -> None:
+        """Nova's periodic task in each of these services, one after the other."""
+        for compute in computes:
+            compute.manager.update_available_resource(context.get_admin_context())
+
+    def free_places(self) -> dict[str, int]:
+        """How many servers Placement would put onto each provider that takes any."""
+        found = {}
+        for provider in self._get_all_providers():
+            uuid = provider["uuid"]
+            [(name, inventory)] = self._get_provider_inventory(uuid).items()
+            used = self._get_provider_usages(uuid).get(name, 0)
+            if (left := inventory["total"] - inventory["reserved"] - used) > 0:
+                found[provider["name"]] = left
+        return found
 
     def until(self, look: Callable[[], Any], done: Callable[[Any], bool]) -> Any:
         """What is seen when it is as wanted."""

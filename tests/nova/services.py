@@ -100,11 +100,6 @@ class Services(Deployment):
         self.flags(compute_driver=own_door(driver or self.driver, conf))
         return self.start_service("compute", host)
 
-    def refresh(self, *computes: Any) -> None:
-        """Nova's periodic task in each of these services, one after the other."""
-        for compute in computes:
-            compute.manager.update_available_resource(context.get_admin_context())
-
     def allocated(self) -> int:
         """How many nodes are allocated in Placement."""
         providers = self.placement_call("get", "/resource_providers")["resource_providers"]
@@ -134,11 +129,6 @@ class Services(Deployment):
         self.wait_for(server, "ACTIVE")
         assert (self.host_of(server), self.node_of(server)) == (host, node)
         return server
-
-    def reboot(self, server: dict[str, Any]) -> None:
-        """Reboot a server the hard way."""
-        self.act(server, reboot={"type": "HARD"})
-        self.wait_for(server, "ACTIVE")
 
     def force_down(self, host: str, down: bool = True) -> None:
         """Say that a service is down, as an administrator does, or not any more."""

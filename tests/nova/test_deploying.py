@@ -5,7 +5,7 @@
 import json
 from typing import ClassVar
 
-from nova import context, utils
+from nova import utils
 
 from tests.nova import figures
 from tests.nova.deployment import Deployment
@@ -21,10 +21,6 @@ class Deploying(Deployment, starts=True):
 
     def start(self) -> None:
         self.compute = self.start_service("compute", "compute1")
-
-    def refresh(self) -> None:
-        """Nova's periodic task."""
-        self.compute.manager.update_available_resource(context.get_admin_context())
 
     def reserved(self, node: str) -> int:
         """What Placement knows."""
@@ -94,7 +90,7 @@ class Deploying(Deployment, starts=True):
         self.set_on_node(node, retired=True)
         self.delete(server)
         self.wait_for_node(node, "manageable")
-        self.refresh()
+        self.refresh(self.compute)
         assert self.reserved(node) == 1
         refused = self.wait_for(self.boot("another"), "ERROR")
         assert "No valid host" in refused["fault"]["message"]

@@ -77,16 +77,6 @@ class Converted(Fleet):
         assert set(held.values()) <= providers.keys()
         return set(records.values()), places, held, set(providers.items())
 
-    def free(self) -> dict[str, int]:
-        """How many servers Placement would put onto each provider that takes any."""
-        found = {}
-        for provider in self._get_all_providers():
-            [(name, inventory)] = self._get_provider_inventory(provider["uuid"]).items()
-            used = self._get_provider_usages(provider["uuid"]).get(name, 0)
-            if (left := inventory["total"] - inventory["reserved"] - used) > 0:
-                found[provider["name"]] = left
-        return found
-
 
 class TestThereAndBack(Converted):
     """With servers, over a real Ironic: from our driver into pools, and out to Nova's own."""
@@ -97,12 +87,6 @@ class TestThereAndBack(Converted):
     def provide_ironic(self) -> real_ironic.RealIronic:
         return self._real
 
-    def carrier(self, server: dict[str, Any]) -> str:
-        """The node that has a server, as Ironic says."""
-        path = f"/nodes?instance_uuid={server['id']}&fields=uuid"
-        [node] = self.ironic("GET", path)["nodes"]
-        return node["uuid"]
-
     def used(self, servers: list[dict[str, Any]]) -> None:
         """Reboot servers, and stop and start one."""
         for server in servers:
@@ -111,12 +95,6 @@ class TestThereAndBack(Converted):
         self.wait_for(servers[0], "SHUTOFF")
         self.act(servers[0], **{"os-start": None})
         self.wait_for(servers[0], "ACTIVE")
-
-    def deleted(self, server: dict[str, Any]) -> None:
-        node = self.carrier(server)
-        self.delete(server)
-        left = self.wait_for_node(node, "available")
-        assert (left["allocation_uuid"], left["instance_uuid"]) == (None, None)
 
     def aggregates(self, provider: str) -> list[str]:
         path = f"/resource_providers/{provider}/aggregates"
@@ -170,19 +148,19 @@ class TestThereAndBack(Converted):
         self.start(node_selection="ironic")
         assert self.check() == {}
         assert self.seen() == (records, places, held, providers)
-        assert self.free() == {POOL: 2}
+        assert self.free_places() == {POOL: 2}
         assert {one["id"] for one in self.api.get_servers()} == {first, second, third}
         self.used(olds)
         new = self.wait_for(self.boot("new"), "ACTIVE")
         assert self.node_of(new) == POOL
         self.refresh(self.compute)
-        assert self.free() == {POOL: 1}
+        assert self.free_places() == {POOL: 1}
         self.say_image_type(self.carrier(olds[0]))
         self.rebuild(olds[0])
         self.wait_for(olds[0], "ACTIVE")
-        self.deleted(olds[1])
+        self.delete_and_free(olds[1])
         self.refresh(self.compute)
-        assert self.free() == {POOL: 2}
+        assert self.free_places() == {POOL: 2}
 
         # Out of them, to Nova's own driver.
         self.convert("leave", code=1)
@@ -205,13 +183,13 @@ class TestThereAndBack(Converted):
         _, places, held, providers = self.seen()
         assert (places, held) == (carriers, carriers)
         assert providers == {(node, node) for node in nodes}
-        assert self.free() == dict.fromkeys(set(nodes) - set(carriers.values()), 1)
+        assert self.free_places() == dict.fromkeys(set(nodes) - set(carriers.values()), 1)
         self.used(living)
         newer = self.wait_for(self.boot("newer"), "ACTIVE")
         for server in (*living, newer):
-            self.deleted(server)
+            self.delete_and_free(server)
         self.refresh(self.compute)
-        assert self.free() == dict.fromkeys(nodes, 1)
+        assert self.free_places() == dict.fromkeys(nodes, 1)
         assert self.check() == {}
 
 

@@ -3,7 +3,6 @@
 """The life of a server, with Nova's in-tree driver and with ours."""
 
 import pytest
-from nova import context
 
 from tests.nova import figures
 from tests.nova.deployment import IMAGE, OTHER_IMAGE, Deployment
@@ -20,7 +19,7 @@ class Life(Deployment, starts=True):
         with self.step("start nova-compute, 1 node"):
             compute = self.start_service("compute", "compute1")
         with self.step("refresh, 1 node"):
-            compute.manager.update_available_resource(context.get_admin_context())
+            self.refresh(compute)
         with self.step("boot"):
             server = self.boot()
             self.wait_for(server, "ACTIVE")

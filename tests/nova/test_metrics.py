@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 import requests
-from nova import context
 from prometheus_client import parser
 
 from ironic_virt.testing.fake_ironic import Durations, FakeIronic, FakeIronicServer, RealClock
@@ -69,7 +68,7 @@ class TestMetrics(Services):
         assert self.value("ironic_requests_total", **deploy, code="202") == 1
         assert self.value("ironic_request_seconds_count", **deploy) == 1
         refreshes = self.value("inventory_refresh_seconds_count", result="done")
-        compute.manager.update_available_resource(context.get_admin_context())
+        self.refresh(compute)
         assert self.value("inventory_refresh_seconds_count", result="done") == refreshes + 1
         assert self.value("inventory_age_seconds") < 60
         assert self.value("inventory_stale") == 0
@@ -89,7 +88,7 @@ class TestMetrics(Services):
         compute = self.start_compute("compute1", **options)
         server = self.boot()
         self.wait_for(server, "ACTIVE")
-        compute.manager.update_available_resource(context.get_admin_context())
+        self.refresh(compute)
         assert (self.pool("free"), self.pool("used"), self.pool("reserved")) == (2, 1, 0)
         (provider,) = self._get_all_providers()
         assert self.value("pool_nodes", pool=provider["name"]) == 3

@@ -3,7 +3,6 @@
 """Compute services that Nova does not know yet, on nodes that are in use already."""
 
 import logging
-from typing import Any
 
 from nova import context
 
@@ -61,8 +60,3 @@ class TestNewServices(Services):
         assert self.told(logging.ERROR) == []
         self.delete(refused)
         self.delete(server)
-
-    def carrier(self, server: dict[str, Any]) -> str:
-        """The node that a server is on; Nova names its pool."""
-        (node,) = self.ironic("GET", f"/nodes?instance_uuid={server['id']}")["nodes"]
-        return str(node["uuid"])

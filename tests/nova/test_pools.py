@@ -6,7 +6,6 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from nova import context
 
 from tests import depth
 from tests.nova.deployment import Deployment
@@ -76,10 +75,6 @@ class TestPools(Deployment):
         found = self.ironic("GET", "/allocations")["allocations"]
         return [one for one in found if one["resource_class"].startswith("pool-")]
 
-    def refresh(self, computes: list[Any]) -> None:
-        for compute in computes:
-            compute.manager.update_available_resource(context.get_admin_context())
-
     def carriers(self) -> dict[str, str]:
         """The node of each instance, by instance."""
         nodes = self.ironic("GET", "/nodes?associated=true&fields=uuid,instance_uuid")["nodes"]
@@ -113,7 +108,7 @@ class TestPools(Deployment):
         hosts = Counter(self.server({"id": one})["OS-EXT-SRV-ATTR:host"] for one in servers)
         assert set(hosts) == set(COMPUTES), "spread over all"
 
-        self.refresh(computes)
+        self.refresh(*computes)
         for kind, flavor in self.flavors.items():
             one_more = self.boot(f"one more {kind}", flavorRef=flavor)
             fault = self.wait_for(one_more, "ERROR")["fault"]
@@ -127,7 +122,7 @@ class TestPools(Deployment):
         for node in set().union(*self.kinds.values()):
             assert self.wait_for_node(node, "available")["instance_uuid"] is None
         assert self.allocations() == []
-        self.refresh(computes)
+        self.refresh(*computes)
         for name, uuid in providers.items():
             [inventory] = self._get_provider_inventory(uuid).values()
             assert (inventory["total"], inventory["reserved"]) == (EACH, 0), name

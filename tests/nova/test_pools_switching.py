@@ -8,8 +8,6 @@ the servers are gone.
 
 from typing import Any, ClassVar
 
-from nova import context
-
 from tests.nova import figures
 from tests.nova.deployment import DRIVERS, RESOURCE_CLASS, Deployment
 
@@ -32,40 +30,14 @@ class Restarted(Deployment):
 
     def names(self) -> set[str]:
         """The compute nodes, after a refresh."""
-        self.compute.manager.update_available_resource(context.get_admin_context())
+        self.refresh(self.compute)
         hypervisors = self.api.api_get("/os-hypervisors").body["hypervisors"]
         names = {one["hypervisor_hostname"] for one in hypervisors}
         assert names == {one["name"] for one in self._get_all_providers()}
         return names
 
-    def free(self) -> dict[str, int]:
-        """How many servers Placement would put onto each provider that takes any."""
-        found = {}
-        for provider in self._get_all_providers():
-            uuid = provider["uuid"]
-            [(name, inventory)] = self._get_provider_inventory(uuid).items()
-            used = self._get_provider_usages(uuid).get(name, 0)
-            if (left := inventory["total"] - inventory["reserved"] - used) > 0:
-                found[provider["name"]] = left
-        return found
-
     def booted(self) -> dict[str, Any]:
         return self.wait_for(self.boot(), "ACTIVE")
-
-    def carrier(self, server: dict[str, Any]) -> str:
-        """The node that has a server, as Ironic says."""
-        path = f"/nodes?instance_uuid={server['id']}&fields=uuid"
-        [node] = self.ironic("GET", path)["nodes"]
-        return node["uuid"]
-
-    def restarted(self, server: dict[str, Any]) -> None:
-        self.act(server, reboot={"type": "HARD"})
-        self.wait_for(server, "ACTIVE")
-
-    def deleted(self, server: dict[str, Any]) -> None:
-        node = self.carrier(server)
-        self.delete(server)
-        assert self.wait_for_node(node, "available")["allocation_uuid"] is None
 
 
 class TestSwitchingToPools(Restarted):
@@ -80,25 +52,25 @@ class TestSwitchingToPools(Restarted):
 
         self.switch("ironic")
         assert self.names() == {POOL, first}
-        assert self.free() == {POOL: 2}
-        self.restarted(old)
+        assert self.free_places() == {POOL: 2}
+        self.reboot(old)
         new = self.booted()
         assert self.node_of(new) == POOL
         second = self.carrier(new)
         assert second in nodes - {first}
         self.names()
-        assert self.free() == {POOL: 1}
-        self.deleted(old)
+        assert self.free_places() == {POOL: 1}
+        self.delete_and_free(old)
         assert self.names() == {POOL}
-        assert self.free() == {POOL: 2}
+        assert self.free_places() == {POOL: 2}
 
         self.switch("scheduler")
         assert self.names() == {POOL, *nodes}
-        assert self.free() == dict.fromkeys(nodes - {second}, 1)
-        self.restarted(new)
-        self.deleted(new)
+        assert self.free_places() == dict.fromkeys(nodes - {second}, 1)
+        self.reboot(new)
+        self.delete_and_free(new)
         assert self.names() == nodes
-        assert self.free() == dict.fromkeys(nodes, 1)
+        assert self.free_places() == dict.fromkeys(nodes, 1)
 
 
 class TestLeavingPools(Restarted):
@@ -116,14 +88,14 @@ class TestLeavingPools(Restarted):
         assert not pools & nodes
         server = self.booted()
         assert self.node_of(server) in pools
-        self.deleted(server)
+        self.delete_and_free(server)
 
         self.compute.stop()
         self.flags(compute_driver=DRIVERS[figures.IN_TREE])
         self.compute = self.start_service("compute", "compute1")
         assert type(self.compute.manager.driver).__module__ == "nova.virt.ironic.driver"
         assert self.names() == nodes
-        assert self.free() == dict.fromkeys(nodes, 1)
+        assert self.free_places() == dict.fromkeys(nodes, 1)
         server = self.booted()
         assert self.node_of(server) in nodes
         self.delete(server)

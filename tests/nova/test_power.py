@@ -31,7 +31,7 @@ class Power(Deployment, starts=True):
         self.compute = self.start_service("compute", "compute1")
         self.booted = self.wait_for(self.boot(), "ACTIVE")
         self.switch("power on")
-        self.refresh()
+        self.refresh(self.compute)
         # Nova knows what it is by now, and not only from its next look.
         self.sync()
         self.until(lambda: self.power_state(), lambda state: state == RUNNING)
@@ -40,18 +40,14 @@ class Power(Deployment, starts=True):
         """The node goes on after Nova's last list, and Ironic tells Nova."""
         self.start_with_a_server()
         self.switch("power off")
-        self.refresh()
+        self.refresh(self.compute)
         self.sync()
         self.wait_for(self.booted, "SHUTOFF")
-        self.refresh()
+        self.refresh(self.compute)
         self.switch("power on")
         self.tell("POWER_ON")
         self.wait_for(self.booted, "ACTIVE")
         self.sync()
-
-    def refresh(self) -> None:
-        """Nova's periodic task."""
-        self.compute.manager.update_available_resource(context.get_admin_context())
 
     def sync(self) -> None:
         """Nova's periodic task that compares power states, to its end."""
@@ -94,12 +90,12 @@ class Power(Deployment, starts=True):
         assert self.power_state() == RUNNING
         # Now nobody tells.
         self.switch("power off")
-        self.refresh()
+        self.refresh(self.compute)
         self.sync()
         self.wait_for(self.booted, "SHUTOFF")
         # A server that was stopped stays so: Nova switches the node off again.
         self.switch("power on")
-        self.refresh()
+        self.refresh(self.compute)
         self.sync()
         self.until(
             lambda: self.node(self.bare_metal), lambda now: now["power_state"] == "power off"

@@ -5,7 +5,7 @@
 from typing import Any
 
 import pytest
-from nova import context, utils
+from nova import utils
 
 from tests.nova import figures
 from tests.nova.deployment import IMAGE, OTHER_IMAGE, Deployment
@@ -64,7 +64,7 @@ class Rebuild(Deployment, starts=True):
         assert there["instance_uuid"] == server["id"]
         # Nova does so with any driver; the node stays reserved.
         assert self._get_allocations_by_server_uuid(server["id"]) == {}
-        compute.manager.update_available_resource(context.get_admin_context())
+        self.refresh(compute)
         (inventory,) = self._get_provider_inventory(self.bare_metal).values()
         assert inventory["reserved"] == 1
         self.set_on_node(self.bare_metal, driver_info={})

@@ -9,8 +9,6 @@ that says what type its image has, because it doesn't go on without when Ironic 
 
 from typing import Any, ClassVar
 
-from nova import context
-
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.fleet.plans.apply import Effect
 from ironic_virt.fleet.reading import Reader
@@ -66,7 +64,7 @@ class Switching(Deployment, starts=True):
         for server in servers:
             self.wait_for(server, "ACTIVE")
         # Each driver has reported before the comparison.
-        compute.manager.update_available_resource(context.get_admin_context())
+        self.refresh(compute)
         before = self.records(servers)
 
         compute.stop()
