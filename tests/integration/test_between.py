@@ -55,13 +55,6 @@ def test_a_change_that_an_older_api_server_refuses_is_made_once(client, proxy, o
     assert [e.status for e in proxy.requests if e.method == "PATCH"] == [406, 200]
 
 
-def test_an_api_server_without_the_filter_lists_nothing(client, proxy, ours) -> None:
-    proxy.add(MaxVersion("1.81"))
-    with pytest.raises(exceptions.MicroversionNotSupported, match=r"1\.90.*1\.81"):
-        client.list_nodes(OURS)
-    assert [e for e in proxy.requests if "/nodes" in e.path] == []
-
-
 @pytest.mark.parametrize("keep_query", [True, False])
 def test_a_redirect_gets_neither_a_change_nor_a_list_further(
     client, proxy, ironic, ours, keep_query

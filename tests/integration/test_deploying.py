@@ -29,20 +29,6 @@ def spawn(service: Service, instance: virt.Instance, image: virt.ImageMeta = IMA
     service.driver.spawn(virt.DeployRequest(instance, image))
 
 
-@pytest.mark.parametrize(
-    ("priority", "says"), [(0, "No deploy steps returned"), (77, "is a core step")]
-)
-def test_deploy_steps_of_the_flavor_are_taken(stage: Stage, priority: int, says: str) -> None:
-    """Fake hardware has but one, which must not be changed; priority 0 leaves it out."""
-    steps = [{**LEFT_OUT, "priority": priority}]
-    node = stage.node()
-    instance = stage.service.instance_on(node, flavor(ironic__deploy_steps=json.dumps(steps)))
-    with pytest.raises(exceptions.DeployFailed, match=says) as caught:
-        spawn(stage.service, instance)
-    assert caught.value.retriable
-    assert stage.operator.wait_for_state(node, "available")["instance_uuid"] is None
-
-
 def test_a_deploy_template_is_run_for_a_trait_of_the_flavor(stage: Stage) -> None:
     node = stage.node(traits=(TRAIT,))
     template = stage.operator.request(

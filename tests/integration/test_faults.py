@@ -56,20 +56,6 @@ def test_an_operators_notes_outlive_a_refused_deployment(stage, proxy, node) -> 
     assert (there["instance_uuid"], there["instance_info"]) == (None, THEIRS)
 
 
-def test_what_an_operator_has_noted_is_deployed_with(stage: Stage, node: str) -> None:
-    stage.operator.patch(node, instance_info=THEIRS)
-    instance = stage.service.instance_on(node)
-    stage.service.spawn(instance)
-    told = stage.operator.node(node)["instance_info"]
-    assert {key: told[key] for key in THEIRS} == THEIRS
-    stage.service.rebuild(instance)
-    told = stage.operator.node(node)["instance_info"]
-    assert {key: told[key] for key in THEIRS} == THEIRS
-    stage.service.destroy(instance)
-    # Ironic itself keeps nothing.
-    assert stage.operator.wait_for_state(node, "available")["instance_info"] == {}
-
-
 def test_a_tear_down_does_not_fail_for_left_volume_targets(stage, proxy, node, placed) -> None:
     body = {**TARGET, "node_uuid": node, "extra": {volumes.MARK: placed.uuid}}
     stage.operator.request("POST", "/volume/targets", body)

@@ -9,8 +9,7 @@ import pytest
 import requests
 
 from ironic_virt import exceptions, virt
-from ironic_virt.driver.held import Held
-from tests.integration.services import Operator, Service, node_of
+from tests.integration.services import Service, node_of
 from tests.integration.stage import Stage
 from tools import real_ironic
 from tools.real_ironic.neutron import REFUSES
@@ -55,36 +54,6 @@ def detach(service: Service, instance: virt.Instance, vif: virt.Vif) -> None:
     service.driver.detach_interface(instance, vif)
 
 
-def mac_addresses(operator: Operator, node: str) -> set[str]:
-    return {port["address"] for port in operator.request("GET", f"/ports?node={node}")["ports"]}
-
-
-def test_they_come_and_go(stage: Stage, neutron: Neutron) -> None:
-    instance = stage.instance(ports=2)
-    node = node_of(instance)
-    first, second, third = new_vif(), new_vif(), new_vif()
-    stage.service.spawn(instance, [first])
-    attach(stage.service, instance, second)
-    attach(stage.service, instance, second)
-    assert sorted(stage.operator.vifs(node)) == sorted([first.id, second.id])
-    assert neutron.connected_to(second) == node
-    macs = {neutron.port(vif)["mac_address"] for vif in (first, second)}
-    assert macs == mac_addresses(stage.operator, node)
-
-    with pytest.raises(exceptions.NoFreePort) as caught:
-        attach(stage.service, instance, third)
-    assert node in str(caught.value)
-    assert third.id in str(caught.value)
-
-    detach(stage.service, instance, second)
-    detach(stage.service, instance, second)
-    assert stage.operator.vifs(node) == [first.id]
-    assert (neutron.connected_to(second), neutron.port(second)["binding:host_id"]) == (None, "")
-
-    stage.service.destroy(instance)
-    assert stage.operator.vifs(node) == []
-
-
 def refused(neutron: Neutron) -> virt.Vif:
     """A VIF whose port Neutron does not connect."""
     vif = new_vif()
@@ -119,38 +88,6 @@ def test_what_neutron_refuses_stays_on_no_node(stage: Stage, neutron: Neutron) -
     with pytest.raises(exceptions.VifAttachFailed, match=r"Could not seed.*taken off"):
         attach(stage.service, instance, second)
     assert stage.operator.vifs(node) == [first.id]
-    stage.service.destroy(instance)
-
-
-def test_ironic_does_not_look_whether_another_node_has_a_vif(stage: Stage) -> None:
-    """It is for Neutron's ``device_id``, or the service's records, to see to that."""
-    one, other = (stage.node(ports=1) for _ in range(2))
-    vif = new_vif()
-    for node in (one, other):
-        stage.operator.request("POST", f"/nodes/{node}/vifs", {"id": vif.id})
-    assert stage.operator.vifs(one) == stage.operator.vifs(other) == [vif.id]
-    for node in (one, other):
-        stage.operator.request("DELETE", f"/nodes/{node}/vifs/{vif.id}")
-
-
-def test_a_locked_node_is_waited_for_and_looked_at_again(stage, monkeypatch) -> None:
-    instance = stage.instance(ports=2)
-    node = node_of(instance)
-    stage.service.spawn(instance, [new_vif()])
-    look = Held._recheck
-    looks: list[str] = []
-
-    def unlock_and_look(*args: Any) -> Any:
-        stage.operator.force(node, reservation=None)
-        looks.append(node)
-        return look(*args)
-
-    monkeypatch.setattr(Held, "_recheck", unlock_and_look)
-    stage.operator.force(node, reservation="another-conductor")
-    vif = new_vif()
-    attach(stage.service, instance, vif)
-    assert looks == [node]
-    assert vif.id in stage.operator.vifs(node)
     stage.service.destroy(instance)
 
 

@@ -14,7 +14,7 @@ from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.http.connection import Answer, KeystoneChannel
 from ironic_virt.baremetal.http.retry import RetryPolicy
 from ironic_virt.driver import IronicDriver
-from tests.integration.services import Service, node_of
+from tests.integration.services import Service
 from tests.integration.stage import Stage
 
 
@@ -133,19 +133,3 @@ def test_what_runs_is_not_ended_by_a_late_request(stage, node, former) -> None:
     service.destroy(second)
     left = stage.operator.wait_for_state(node, "available")
     assert (left["protected"], left["instance_uuid"], left["instance_info"]) == (False, None, {})
-
-
-def test_a_late_release_does_not_take_a_server_off_its_node(stage, node, former) -> None:
-    former.channel.stalls = lambda method, body: method == "PUT" and body.get("target") == "active"
-    with pytest.raises(exceptions.IronicVirtError):
-        former.spawn(former.instance_on(node), [])
-    release = former.channel.changes[-1]
-    assert {"op": "remove", "path": "/instance_uuid"} in release[2]["json"]
-    former.channel.changes[:] = [release]
-    # Free, it is refused as well.
-    assert former.channel.arrive("PATCH") == [400]
-    second = stage.service.instance_on(node)
-    stage.service.spawn(second, [])
-    there = stage.operator.node(node_of(second))
-    assert former.channel.arrive("PATCH") == [400]
-    assert stage.operator.node(node) == there

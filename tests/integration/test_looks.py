@@ -17,8 +17,6 @@ from ironic_virt.testing.fault_proxy.faults import Fault, PassOn
 from tests.integration.stage import Stage
 from tools import real_ironic
 
-PAGE = b"<html><body>Sign in</body></html>"
-
 
 @dataclasses.dataclass(frozen=True)
 class SlowConductor(Fault):
@@ -102,34 +100,3 @@ def test_an_action_that_ended_unseen_is_done_past_its_deadline(stage, proxy, nod
     assert changes(proxy, target) == 1
     there = stage.operator.node(node)
     assert (there["instance_uuid"] is None) is (target == "deleted")
-
-
-def test_one_look_in_three_that_fails_costs_no_build(stage, proxy, node) -> None:
-    broken = proxy.add(fault_proxy.Status(500), "GET", every=3)
-    instance = stage.service.instance_on(node)
-    stage.service.spawn(instance)
-    assert stage.operator.node(node)["provision_state"] == "active"
-    stage.service.destroy(instance)
-    assert broken.hits
-    assert changes(proxy, "active") == changes(proxy, "deleted") == 1
-
-
-@pytest.mark.parametrize(
-    "fault",
-    [
-        fault_proxy.Status(500),
-        fault_proxy.Status(401),
-        fault_proxy.Status(200, PAGE),
-        fault_proxy.Status(404, PAGE),
-    ],
-    ids=["500", "401", "a page", "a proxy's 404"],
-)
-def test_one_answer_at_a_restart_erases_no_deployment(stage, proxy, node, fault) -> None:
-    instance = stage.service.instance_on(node)
-    stage.service.spawn(instance)
-    restarted = stage.another_service(endpoint_override=proxy.url, api_max_retries=2)
-    rule = proxy.add(fault, "GET", "/v1/nodes", times=1)
-    restarted.driver.finish_spawn(instance)
-    assert rule.hits == 1
-    there = stage.operator.node(node)
-    assert (there["provision_state"], there["instance_uuid"]) == ("active", instance.uuid)

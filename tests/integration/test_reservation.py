@@ -2,7 +2,6 @@
 
 """The real Ironic picks the nodes."""
 
-import concurrent.futures
 import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
@@ -83,28 +82,4 @@ def test_a_plain_node_comes_before_one_with_a_gpu(stage: Stage) -> None:
         stage.service.driver.prepare_for_spawn(picky)
     for instance in (first, second, picky):
         stage.service.destroy(instance)
-        wait_for_release(stage.operator, instance)
-
-
-def test_many_at_once_get_a_node_each_and_one_more_gets_none(stage: Stage) -> None:
-    kind = make_kind(stage, 12)
-    services = [stage.another_service() for _ in range(3)]
-    instances = [kind.instance(services[0]) for _ in range(13)]
-
-    def reserve(numbered: tuple[int, virt.Instance]) -> Exception | None:
-        number, instance = numbered
-        try:
-            services[number % 3].driver.prepare_for_spawn(instance)
-        except exceptions.ReservationFailed as error:
-            return error
-        return None
-
-    with concurrent.futures.ThreadPoolExecutor(13) as threads:
-        refused = [one for one in threads.map(reserve, enumerate(instances)) if one is not None]
-    carried = [carriers(stage.operator, kind, instance) for instance in instances]
-    assert sorted(node for nodes in carried for node in nodes) == sorted(kind.nodes)
-    [error] = refused
-    assert "there is no node that would do" in str(error)
-    for instance in instances:
-        services[0].destroy(instance)
         wait_for_release(stage.operator, instance)
