@@ -2,11 +2,8 @@
 
 """Stories of NMIs in the reference service."""
 
-from typing import Any
-
 import pytest
 
-from ironic_virt.compute.errors import DatabaseUnreachable
 from ironic_virt.compute.states import TaskState, VmState
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.compute.service_stage import GOLD, ServiceStage
@@ -38,20 +35,6 @@ def test_one_is_sent_for_each_request(stage: ServiceStage, uuid: str) -> None:
         stage.look(2)
         assert (stage.state(uuid), message(stage, uuid)) == (("active", None), None)
         assert sent(stage) == [204] * number
-
-
-def test_one_is_sent_again_where_nobody_knows_of_the_first(stage, uuid, monkeypatch) -> None:
-    ask(stage, uuid)
-    with monkeypatch.context() as broken:
-
-        def finish(*_args: Any, **_more: Any) -> bool:
-            raise DatabaseUnreachable("mysql://", "gone")
-
-        broken.setattr(stage.db.instances, "finish", finish)
-        stage.look()
-    assert stage.state(uuid) == ("active", "triggering-crash-dump")
-    stage.look(3)
-    assert (sent(stage), message(stage, uuid)) == ([204, 204], None)
 
 
 @pytest.mark.parametrize("strike", ["lose_reply", "reset"])

@@ -83,13 +83,3 @@ def test_one_that_is_stopped_or_rescued_gets_one_too(stage: ServiceStage, uuid: 
     assert (stage.state(uuid), ports(stage, uuid)) == (("rescued", None), [FIRST, SECOND])
     with pytest.raises(ConflictingRequest, match="unrescue it first"):
         detach(stage, uuid)
-
-
-def test_a_delete_supersedes_it_and_takes_all_off(stage, node, uuid) -> None:
-    attach(stage, uuid)
-    stage.requests.ask("attach_interface", uuid, vif=THIRD)
-    stage.requests.ask("delete", uuid)
-    assert stage.instance(uuid).arguments == {}
-    stage.look()
-    assert stage.state(uuid) == ("deleted", None)
-    assert attached(stage, node) == []

@@ -107,12 +107,3 @@ def test_it_is_told_before_the_teardown_that_ends_all_writing(stage, fake, node)
     changing = [entry.method for entry in fake.requests if entry.method != "GET"]
     # The other patch takes the protection off.
     assert changing == ["PATCH", "PATCH", "PUT"]
-
-
-def test_a_second_spawn_goes_on(stage: Stage, fake: FakeIronic, node: str) -> None:
-    """The first one ended before it had asked for the deployment."""
-    instance = of(PROJECT, stage, node)
-    stage.reserve(instance)
-    fake.set_node(node, **leased(PROJECT))
-    stage.spawn(instance)
-    assert told(fake, node) == leased(PROJECT)

@@ -69,11 +69,6 @@ def test_the_look_that_sees_a_node_active_is_the_last_one(stage, fake, node) -> 
     assert not len(fake.requests)
 
 
-def test_spawn_reserves_the_node_itself_if_nobody_has(stage, fake, node) -> None:
-    stage.driver.spawn(virt.DeployRequest(stage.instance(node), IMAGE))
-    assert fake.node(node)["instance_uuid"] == INSTANCE
-
-
 @pytest.mark.parametrize("state", sorted(states.DEPLOYED - {states.ACTIVE}))
 def test_a_rescued_or_serviced_node_spawned_again_is_not_lost(stage, fake, node, state, caplog):
     instance = stage.active(node)
