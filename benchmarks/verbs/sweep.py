@@ -128,7 +128,7 @@ class Sweep(World):
         node = self._free_node()
         self.is_frozen = True
         server = self.boot(availability_zone=f"nova:{HOST}:{node}")
-        self._hold(node, states.DEPLOYING)
+        self._hold(node, states.DEPLOYING, states.DEPLOYWAIT)
         return server
 
     def deleting(self) -> dict[str, Any]:
@@ -136,11 +136,11 @@ class Sweep(World):
         node = self.node_of(server)
         self.is_frozen = True
         self.api.delete_server(server["id"])
-        self._hold(node, states.DELETING)
+        self._hold(node, states.DELETING, states.DELETING)
         return server
 
     def locked(self) -> dict[str, Any]:
-        """Return one that an administrator has locked; its owner asks."""
+        """Return one that is locked, for its owner, who is no administrator."""
         server = self.running()
         self.act(server, lock={})
         return server
@@ -177,9 +177,9 @@ class Sweep(World):
         offered = judging.View.now(self.fake).offered
         return next(node for node in self.nodes if node in offered)
 
-    def _hold(self, node: str, state: str) -> None:
-        """Have Ironic never end what it does to a node."""
-        self.until(lambda: self.fake.node(node)["provision_state"], lambda seen: seen == state)
+    def _hold(self, node: str, begun: str, state: str) -> None:
+        """Have Ironic never end what it has begun to do to a node."""
+        self.until(lambda: self.fake.node(node)["provision_state"], lambda seen: seen == begun)
         self.fake.set_node(node, provision_state=state)
         self.is_frozen = False
 
@@ -308,7 +308,7 @@ class Sweep(World):
                 self.fake.set_node(
                     node["uuid"], provision_state=states.AVAILABLE, instance_uuid=None
                 )
-            elif node["provision_state"] == states.DEPLOYING:
+            elif node["provision_state"] == states.DEPLOYWAIT:
                 self.fake.set_node(node["uuid"], provision_state=states.ACTIVE)
         if self._server(server):
             with contextlib.suppress(api_client.OpenStackApiNotFoundException):
