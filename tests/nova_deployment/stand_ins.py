@@ -5,6 +5,8 @@
 Neutron's stand-in is that of the real Ironic.
 """
 
+import functools
+import hashlib
 import json
 import re
 import shutil
@@ -33,7 +35,7 @@ def image(uuid: str, file: Path | None = None) -> dict[str, Any]:
         "min_disk": 0,
         "min_ram": 0,
         "size": file.stat().st_size if file else 1 << 20,
-        "checksum": "ab" * 16,
+        "checksum": _md5(file) if file else "ab" * 16,
         "protected": False,
         "tags": [],
         "created_at": "2026-01-01T00:00:00Z",
@@ -41,6 +43,12 @@ def image(uuid: str, file: Path | None = None) -> dict[str, Any]:
         "file": f"/v2/images/{uuid}/file",
         "schema": "/v2/schemas/image",
     }
+
+
+@functools.cache
+def _md5(file: Path) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "md5").hexdigest()
 
 
 class StandInGlance:
@@ -51,6 +59,8 @@ class StandInGlance:
     """
 
     def __init__(self, file: Path | None = None, port: int = 0) -> None:
+        glance = self
+
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
@@ -58,7 +68,7 @@ class StandInGlance:
                 if file and self.path.endswith("/file"):
                     self._send_content(file)
                     return
-                status, answer = answer_to(self.path, file)
+                status, answer = answer_to(self.path, glance.url, file)
                 payload = json.dumps(answer).encode()
                 self.send_response(status)
                 self.send_header("Content-Type", "application/json")
@@ -96,7 +106,10 @@ class StandInGlance:
         self._thread.join()
 
 
-def answer_to(path: str, file: Path | None = None) -> tuple[HTTPStatus, dict[str, Any]]:
+def answer_to(path: str, url: str, file: Path | None = None) -> tuple[HTTPStatus, dict[str, Any]]:
+    if path == "/":
+        link = {"rel": "self", "href": f"{url}/v2/"}
+        return HTTPStatus.OK, {"versions": [{"id": "v2.0", "status": "CURRENT", "links": [link]}]}
     if path == "/v2/schemas/image":
         # What is not named here Nova takes for a custom property.
         properties = {name: {} for name in image("")}
