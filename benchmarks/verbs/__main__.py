@@ -30,7 +30,7 @@ Cells = dict[tuple[str, str], str]
 
 
 def ask(driver: str, state: str, verbs: Collection[str]) -> Answers:
-    """Ask verbs in a state, in a deployment of its own; the answers by verb and state."""
+    """Ask verbs in a state, in their own deployment; the answers by verb and state."""
     from benchmarks.verbs import sweep
 
     world, answers = sweep.Sweep("runTest"), {}

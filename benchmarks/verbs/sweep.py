@@ -109,7 +109,7 @@ class Sweep(World):
     def running(self) -> dict[str, Any]:
         node = self._free_node()
         server = self.boot_at(HOST, node)
-        # Ironic would learn it from Glance, and rebuilds nothing of which it doesn't know it.
+        # Ironic would learn it from Glance, and rebuilds nothing without it.
         self.say_image_type(node)
         return server
 
@@ -140,7 +140,7 @@ class Sweep(World):
         return server
 
     def locked(self) -> dict[str, Any]:
-        """Return one that is locked, for its owner, who is no administrator."""
+        """Return one that is locked, for its owner, who isn't an administrator."""
         server = self.running()
         self.act(server, lock={})
         return server

@@ -186,7 +186,7 @@ class IronicDriver:
         As long as it is, :meth:`get_available_resource` and :meth:`get_inventory` return
         the same, so a service with many nodes need not call them.
 
-        :returns: ``None``: it may have changed, or is no node of the last list.
+        :returns: ``None``: it may have changed, or isn't in the last list.
         """
         return self._compute_nodes.version(nodename)
 

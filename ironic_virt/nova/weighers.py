@@ -49,5 +49,5 @@ class PlainPoolWeigher(weights.BaseHostWeigher):  # type: ignore[misc]
         image = spec_obj.image if spec_obj.obj_attr_is_set("image") else None
         if image is not None and not image.obj_attr_is_set("properties"):
             image = None
-        wanted = required_traits(spec_obj.flavor.extra_specs, image_properties(image))
-        return -float(len(has - wanted - {""}))
+        required = required_traits(spec_obj.flavor.extra_specs, image_properties(image))
+        return -float(len(has - required - {""}))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The real Nova as the caller: our driver beside its own, each with a shard and a machine."""
+"""The real Nova as the caller: our driver and its own, each with a shard and a machine."""
 
 import base64
 import re
@@ -30,7 +30,7 @@ class _Running:
 
 
 def nova(story: Story) -> None:
-    """Nova asks for the same of its own driver and of ours, at the same time."""
+    """Nova asks for the same of both drivers, at the same time."""
     lab = story.lab
     story.service.terminate()
     story.service.wait()

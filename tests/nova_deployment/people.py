@@ -154,7 +154,7 @@ class User:
         self._nova("POST", "/os-keypairs", {"keypair": {"name": name, "public_key": public_key}})
 
     def create_port(self, mac: str, address: str, gateway: str) -> str:
-        """A port with a static address, of a network of its own; its uuid."""
+        """A port with a static address, in its own subnet; the port's uuid."""
         subnet = {"cidr": f"{address}/24", "gateway_ip": gateway}
         made = self._neutron("POST", "/subnets", {"subnet": subnet})["subnet"]
         fixed = {"subnet_id": made["id"], "ip_address": address}

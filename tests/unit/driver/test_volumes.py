@@ -332,9 +332,7 @@ def test_a_successful_tear_down_does_not_fail_for_leftovers(fake, set_stage, sto
 
 
 @pytest.mark.parametrize("end", ["destroy", "failed_spawn_cleanup", "finish_spawn"])
-def test_volumes_are_looked_for_on_the_node_that_the_record_names(
-    stage, fake, storage_node, end
-) -> None:
+def test_volumes_are_looked_for_on_the_record_s_node(stage, fake, storage_node, end) -> None:
     set_target(stage, storage_node, 0, "root", extra={MARK: INSTANCE})
     with contextlib.suppress(exceptions.InstanceNotFound):
         getattr(stage.driver, end)(stage.instance(storage_node))
