@@ -38,6 +38,9 @@ LOG = logging.getLogger(__name__)
 MARK = "ironic_virt_instance"
 """The key in a target's ``extra`` that says whose it is."""
 
+FORMER_MARK = "instance_uuid"
+"""What former versions wrote; others may write it, too."""
+
 BlockDevices = Sequence[BlockDevice]
 
 
@@ -226,7 +229,7 @@ class Volumes:
         if not can_have_volumes(node):
             return []
         targets = self._site.client.volumes.targets(node.uuid)
-        return [target for target in targets if owner_of(target) == instance.uuid]
+        return [target for target in targets if owner_of(target, instance.uuid) == instance.uuid]
 
     def _delete(self, held: Held, targets: Sequence[VolumeTarget]) -> None:
         """Delete targets of the node."""
@@ -235,7 +238,7 @@ class Volumes:
             self._power.off(instance)
         for target in targets:
             held.refresh()
-            if (whose := owner_of(target)) != instance.uuid:
+            if (whose := owner_of(target, instance.uuid)) != instance.uuid:
                 LOG.warning(
                     "[volume-target-foreign] Node %s has a volume target that is not of instance "
                     "%s but of %s: volume %s, boot index %s. Deleting it",
@@ -259,7 +262,7 @@ def plan_targets(
     kept: set[int] = set()
     superfluous: list[VolumeTarget] = []
     for target in targets:
-        whose, index = owner_of(target), target.boot_index
+        whose, index = owner_of(target, instance), target.boot_index
         if whose is None and not devices:
             continue
         if whose == instance and index in by_index and _is_for(target, by_index[index]):
@@ -269,9 +272,15 @@ def plan_targets(
     return superfluous, [device for device in devices if device.boot_index not in kept]
 
 
-def owner_of(target: VolumeTarget) -> str | None:
-    """The uuid of the instance that a target is of, as far as it bears our mark."""
-    return (target.extra or {}).get(MARK)
+def owner_of(target: VolumeTarget, instance: str | None = None) -> str | None:
+    """The uuid of the instance that a target is of, as far as it bears our mark.
+
+    :param instance: the one that the node has, or had just now; only of that one the mark of
+        former versions counts.
+    """
+    extra = target.extra or {}
+    mark = extra.get(FORMER_MARK)
+    return extra.get(MARK) or (mark if mark == instance else None)
 
 
 def _is_for(target: VolumeTarget, device: BlockDevice) -> bool:

@@ -12,7 +12,7 @@ import pytest
 
 from ironic_virt import exceptions, virt
 from ironic_virt.baremetal.volumes import VolumeTarget
-from ironic_virt.driver.volumes import MARK, plan_targets
+from ironic_virt.driver.volumes import FORMER_MARK, MARK, plan_targets
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.driver.stage import IMAGE, INSTANCE, STRANGER, VIF, Stage, meanwhile
 
@@ -296,7 +296,7 @@ def test_what_may_be_anothers_stays_on_a_free_node_that_stays_on(stage, fake, st
     """Others may note a server, too, and a server may be about to get its node."""
     stage.refresh()
     if whose == "somebody else's":
-        set_target(stage, storage_node, 0, "root", extra={"instance_uuid": STRANGER})
+        set_target(stage, storage_node, 0, "root", extra={FORMER_MARK: STRANGER})
     else:
         set_target(stage, storage_node, 0, "root", extra={MARK: INSTANCE})
     fake.set_node(storage_node, power_state="power on")
@@ -313,6 +313,14 @@ def test_leftovers_on_a_node_that_was_not_got_are_deleted(stage, fake, storage_n
     look_for_left(stage)
     assert targets(fake, other) == []
     assert targets(fake, storage_node) == OURS
+
+
+def test_settings_of_an_older_version_go_with_their_instance(stage, fake, storage_node) -> None:
+    stage.reserve(stage.instance(storage_node))
+    set_target(stage, storage_node, 0, "root", extra={FORMER_MARK: INSTANCE})
+    set_target(stage, storage_node, 1, "data", extra={FORMER_MARK: STRANGER})
+    destroy(stage, storage_node)
+    assert [row.volume_id for row in fake.bm.store.targets] == ["data"]
 
 
 def test_what_an_instance_has_is_not_looked_upon_as_left(stage, fake, storage_node) -> None:
