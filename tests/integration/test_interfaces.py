@@ -110,8 +110,8 @@ def test_a_system_on_bonded_ports_is_told_of_them(stage: Stage, neutron: Neutron
     found, _ = stage.service.driver._network.links(node)
     # Ironic prefers port groups.
     link = found[on_bond.id]
-    assert (link.is_bond, link.address, link.bond_mode) == (True, bond["address"], "802.3ad")
-    assert link.bond_properties == {"miimon": "100"}
+    assert (link.address, link.bond.mode) == (bond["address"], "802.3ad")
+    assert link.bond.properties == {"miimon": "100"}
     assert sorted(str(port.address) for port in link.ports) == members
     assert neutron.port(on_bond)["mac_address"] == bond["address"]
     assert neutron.port(on_port)["mac_address"] == found[on_port.id].address
