@@ -105,6 +105,7 @@ def in_tree_waits(kind: str) -> Figures:
                     fault = Hang() if kind == "hang" else Status(503)
                     outage.callback(fault.release)
                     outage.callback(proxy.rules.remove, proxy.add(fault))
+                # The peer waits by real time: this is the minute that is counted.
                 time.sleep(60)
     return sent[0], sent[2]
 

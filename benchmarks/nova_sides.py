@@ -176,7 +176,7 @@ class Compute:
         update = self._service.manager.update_available_resource
 
         def period() -> None:
-            with contextlib.suppress(*[Exception] * may_fail):
+            with contextlib.suppress(Exception) if may_fail else contextlib.nullcontext():
                 update(context.get_admin_context())
 
         return self._measured(period)

@@ -300,6 +300,7 @@ class Cloud:
             if len(self.readers) == 1 and number == _STEPS // 2:
                 print(f"  {self.change_tables()}", flush=True)
             print(f"  {self.step()}", flush=True)
+            # The processes run in real time: the next step comes at any point of a build.
             time.sleep(self.rng.uniform(0, _PAUSE))
         self.settle()
         while self.wanted:
@@ -315,6 +316,7 @@ def wait_for(
     while not is_so():
         check()
         assert time.monotonic() < deadline, f"waited in vain for {what}"
+        # Before the programs are asked again, each time by a process more.
         time.sleep(0.4)
 
 

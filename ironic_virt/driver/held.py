@@ -90,7 +90,7 @@ class Held:
         return cls(site, instance, site.nodes.read_carrier(instance))
 
     def only_if(self, check: Callable[[Node], object]) -> Self:
-        """Return a copy that calls a check for each read and before each retry.
+        """Return a copy with this check alone, called for each read and before each retry.
 
         :param check: given the node as it is then; raises if the change is no longer right.
         """

@@ -93,14 +93,14 @@ class VirtAPI(abc.ABC):
         """Return those that were asked for, ``None``: any; called if Ironic picks the node."""
         return None
 
-    def note_domain(self, instance: InstanceLike, domain: str | None) -> None:  # noqa: B027
+    def note_domain(self, instance: InstanceLike, domain: str | None) -> None:  # noqa: B027 (optional)
         """Write down the failure domain of a member, for :meth:`group_of`; ``None``: none."""
 
     def placeless(self, uuids: Collection[str]) -> Collection[str]:
         """Return which of these instances have no node by the records and are not to get one."""
         return ()
 
-    def release_place(self, uuid: str) -> None:  # noqa: B027
+    def release_place(self, uuid: str) -> None:  # noqa: B027 (optional)
         """Called when a node is given up that was reserved for one of :meth:`placeless`."""
 
     def image_of(self, instance: InstanceLike) -> ImageLike | None:
@@ -149,7 +149,7 @@ class VirtAPI(abc.ABC):
         """Return the known fixed IP addresses of an instance's VIFs, by VIF."""
         return {}
 
-    def report_progress(self, instance: InstanceLike, step: str, detail: str = "") -> None:  # noqa: B027
+    def report_progress(self, instance: InstanceLike, step: str, detail: str = "") -> None:  # noqa: B027 (optional)
         """Called when a long action has reached a step.
 
         :param step: ``reserving``, ``configuring``, ``validating``,
@@ -165,5 +165,5 @@ class VirtAPI(abc.ABC):
         """
         return {}
 
-    def standing_by(self) -> None:  # noqa: B027
+    def standing_by(self) -> None:  # noqa: B027 (optional)
         """Called about once a second while another process of this host name is active."""
