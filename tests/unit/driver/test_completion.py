@@ -86,13 +86,6 @@ def away_while_deploying(stage: Stage, node: str, seconds: float) -> None:
     stage.fake.faults.status(401, count=None, when=is_away)
 
 
-def test_refusals_that_end_the_wait_do_not_end_the_deployment(brief: Stage, node: str) -> None:
-    away_while_deploying(brief, node, 90)
-    brief.spawn(brief.instance(node))
-    assert brief.fake.node(node)["provision_state"] == "active"
-    assert brief.provision_requests("deleted") == 0
-
-
 @pytest.mark.parametrize("seconds", range(60, 200, 12))
 def test_a_deployed_node_that_cannot_be_seen_is_not_torn_down(brief, node, seconds) -> None:
     away_while_deploying(brief, node, seconds)

@@ -342,13 +342,6 @@ def test_what_no_config_drive_can_hold_is_an_error_and_not_sent(
     assert SECRET not in caplog.text + str(caught.value)
 
 
-def test_what_grows_too_large_is_not_sent(hooked: Stage, fake: FakeIronic, node: str) -> None:
-    DOES["first", "metadata"] = lambda data, deployment: {"pad": "x" * 65 * MIB}
-    with pytest.raises(exceptions.ConfigDriveTooLarge):
-        hooked.spawn(hooked.instance(node))
-    assert hooked.provision_requests("active") == 0
-
-
 def test_the_password_is_no_hook_s_business(hooked: Stage, node: str) -> None:
     seen: list[dict[str, Any]] = []
 

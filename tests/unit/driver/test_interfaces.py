@@ -76,41 +76,15 @@ def test_another_conflict_is_no_success(stage, fake, two_ports, instance) -> Non
     assert fake.vifs(two_ports) == [VIF]
 
 
-@pytest.mark.parametrize("act", [attach, detach])
-def test_a_lock_is_waited_for(stage, fake, two_ports, instance, act) -> None:
-    if act is detach:
-        attach(stage, instance)
-        fake.requests.clear()
-    fault = find_locked(fake, "(POST|DELETE)", "/vifs", count=3)
-    act(stage, instance)
-    assert fault.hits == 3
-    assert len(sent(fake, "POST", "DELETE")) == 4
-    assert (OTHER.id in fake.vifs(two_ports)) is (act is attach)
-
-
 STRANGERS, OTHER_SHARDS = {"instance_uuid": STRANGER}, {"shard": "theirs"}
-CLEANING = {"provision_state": states.CLEANING}
 
 
-@pytest.mark.parametrize(
-    ("act", "changes"),
-    [
-        (attach, STRANGERS),
-        (attach, OTHER_SHARDS),
-        (attach, CLEANING),
-        (detach, STRANGERS),
-        (detach, OTHER_SHARDS),
-    ],
-)
-def test_a_node_that_changed_under_the_lock_gets_no_vif(our_stage, our_node, act, changes) -> None:
-    """And it keeps those that it has."""
-    fake, instance = our_stage.fake, our_stage.active(our_node)
-    when = meanwhile(lambda: fake.set_node(our_node, **changes), hits=True)
-    find_locked(fake, "(POST|DELETE)", "/vifs", when=when)
-    with pytest.raises(exceptions.NodeError):
-        act(our_stage, instance, *([virt.Vif(VIF)] if act is detach else []))
-    assert fake.vifs(our_node) == [VIF]
-    assert len(sent(fake, "POST", "DELETE")) == 1
+def test_a_node_that_is_cleaned_after_the_lock_gets_no_vif(stage, fake, two_ports, instance):
+    when = meanwhile(lambda: fake.set_node(two_ports, provision_state=states.CLEANING), hits=True)
+    find_locked(fake, "POST", "/vifs", when=when)
+    with pytest.raises(exceptions.VifAttachFailed, match="'cleaning'"):
+        attach(stage, instance)
+    assert fake.vifs(two_ports) == [VIF]
 
 
 def test_a_refusal_for_the_nodes_state_names_it(stage, fake, two_ports, instance) -> None:

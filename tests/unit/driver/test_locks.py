@@ -17,7 +17,7 @@ from ironic_virt.baremetal import states
 from ironic_virt.testing.fake_ironic import FakeIronic
 from ironic_virt.testing.fake_ironic.faults import Fault
 from tests.unit.driver.conftest import DURATIONS
-from tests.unit.driver.stage import IMAGE, STRANGER, Act, Stage, find_locked, meanwhile
+from tests.unit.driver.stage import IMAGE, STRANGER, VIF, Act, Stage, find_locked, meanwhile
 
 
 def rescued(stage: Stage, instance: virt.Instance) -> None:
@@ -30,6 +30,10 @@ def spawn_with_volume(stage: Stage, instance: virt.Instance) -> None:
     device = virt.BlockDevice("data", 1, {"driver_volume_type": "iscsi"})
     stage.reserve(instance)
     stage.driver.spawn(virt.DeployRequest(instance, IMAGE, block_devices=[device]))
+
+
+def attach_another(stage: Stage, instance: virt.Instance) -> None:
+    stage.driver.attach_interface(instance, virt.Vif("5f1f0000-0000-4000-8000-000000000002"))
 
 
 class Case(NamedTuple):
@@ -62,6 +66,12 @@ CASES = {
     "unrescue": Case(rescued, Stage.unrescue, "PUT", PROVISION),
     "power off": Case(Stage.spawn, lambda stage, one: stage.driver.power_off(one), "PUT", POWER),
     "reboot": Case(Stage.spawn, lambda stage, one: stage.driver.reboot(one, "SOFT"), "PUT", POWER),
+    "attach": Case(Stage.spawn, attach_another, "POST", "/vifs$"),
+    "detach": Case(
+        Stage.spawn,
+        lambda stage, one: stage.driver.detach_interface(one, virt.Vif(VIF)),
+        *("DELETE", "/vifs/"),
+    ),
     "NMI": Case(Stage.spawn, lambda stage, one: stage.driver.trigger_crash_dump(one), "PUT", NMI),
 }
 CHANGES: dict[str, dict[str, Any]] = {
@@ -88,7 +98,7 @@ def locked(fake: FakeIronic, case: Case, change: Callable[[], None]) -> Fault:
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_a_request_repeated_after_a_lock_spares_others(set_stage, case, change) -> None:
     fake = FakeIronic(durations=DURATIONS, supports_nmi=True)
-    node = fake.add_node(ports=1, resource_class="gold", shard="ours")
+    node = fake.add_node(ports=2, resource_class="gold", shard="ours")
     stage = set_stage(fake, shard_key="ours", project_fields="lessee")
     instance = stage.instance(node, project_id="p1")
     if case.before is not None:

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from ironic_virt import exceptions, virt
-from ironic_virt.baremetal import states
 from ironic_virt.exceptions import Disk
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.config_drives import sent_drive
@@ -245,27 +244,6 @@ def test_a_failure_says_what_ironic_said_and_what_is_on_the_disk(
     assert fake.node(node)["instance_uuid"] == INSTANCE
     rebuild(stage, instance, request="req-2")
     assert fake.node(node)["provision_state"] == "active"
-
-
-@pytest.mark.parametrize("state", [states.DEPLOY_FAILED, states.ERROR])
-@pytest.mark.parametrize("reason", ["Deploy step deploy.boot failed: no", None])
-def test_a_failure_is_told_when_ironic_has_said_why(stage, node, instance, reason, state) -> None:
-    stage.ironic_gives_up(node, "deploying", state, reason)
-    with pytest.raises(exceptions.RebuildFailed, match=reason or "gives no reason") as caught:
-        rebuild(stage, instance)
-    assert caught.value.last_error == reason
-    assert stage.service.on_abort_question is None
-
-
-def test_one_that_never_ends_is_given_up_in_time(set_stage, node, fake) -> None:
-    stage = set_stage(fake, deploy_timeout=60)
-    instance = stage.active(node)
-    stage.service.has_drive = False
-    fake.faults.status(503, "GET", f"/nodes/{node}$", count=None)
-    with pytest.raises(exceptions.RebuildFailed, match="deploy_timeout") as caught:
-        rebuild(stage, instance)
-    assert caught.value.disk is Disk.UNKNOWN
-    assert isinstance(caught.value.__cause__, exceptions.WaitTimeout)
 
 
 def test_an_instance_that_is_deleted_meanwhile_is_not_waited_for(stage, fake, node, instance):

@@ -2,7 +2,6 @@
 
 """Stories of a deployment: how it goes, what stops it, and what is left then."""
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -397,45 +396,7 @@ def test_a_fetch_failure_of_ironic_is_not_the_images_fault(set_stage, fake, node
         stage.spawn(stage.instance(node))
 
 
-def test_if_the_undo_fails_too_the_first_error_is_raised(fake, set_stage, node) -> None:
-    def undoes(method: str, path: str, body: Any) -> bool:
-        return bool(body["target"] == "deleted")
-
-    stage = set_stage(fake, api_max_retries=0)
-    fake.fail_next("deploy", "disk broken")
-    fake.faults.status(500, "PUT", "/provision$", count=None, when=undoes)
-    with pytest.raises(exceptions.DeployFailed, match="disk broken") as caught:
-        stage.spawn(stage.instance(node))
-    assert "Undoing it failed too" in "".join(caught.value.__notes__)
-    fake.faults.clear()
-    stage.destroy(stage.instance(node))
-    assert fake.node(node)["instance_uuid"] is None
-
-
-def test_traits_and_capabilities_of_the_flavor_reach_the_node(stage, fake, node) -> None:
-    fake.set_node(node, traits=["CUSTOM_GPU"])
-    flavor = virt.Flavor(
-        "gpu", extra_specs={"trait:CUSTOM_GPU": "required", "capabilities:boot_mode": "uefi"}
-    )
-    instance = virt.Instance(INSTANCE, "instance-1", flavor, node=node)
-    stage.spawn(instance)
-    info = fake.node(node)["instance_info"]
-    assert info["traits"] == ["CUSTOM_GPU"]
-    assert json.loads(info["capabilities"]) == {"boot_mode": "uefi"}
-
-
 # -- errors of any kind ---------------------------------------------------------
-
-
-def test_what_breaks_after_the_claim_leaves_no_claim(stage, fake, node, monkeypatch) -> None:
-    def broken(*_: Any) -> None:
-        monkeypatch.undo()
-        raise RuntimeError("the disk of this host is full")
-
-    monkeypatch.setattr(stage.driver._site.nodes, "note", broken)
-    with pytest.raises(RuntimeError, match="disk of this host"):
-        stage.reserve(stage.instance(node))
-    assert fake.node(node)["instance_uuid"] is None
 
 
 def test_an_undoing_that_breaks_does_not_hide_the_first_error(stage, fake, node, monkeypatch):
@@ -466,20 +427,6 @@ def test_a_claim_that_arrived_late_and_was_refused_is_a_claim(fake, set_stage, n
     stage.reserve(stage.instance(node))
     assert len(patches()) == 3
     assert fake.node(node)["instance_uuid"] == INSTANCE
-
-
-@pytest.mark.parametrize("away", [0, 2])
-def test_another_processs_build_is_finished_after_an_outage(set_stage, fake, node, away) -> None:
-    stage = set_stage(fake, api_max_retries=0)
-    stage.die_while_it_deploys(stage.instance(node))
-    stage.service.reports.clear()
-    if away:
-        fake.faults.status(503, count=away)
-    stage.driver.finish_spawn(stage.instance(node))
-    assert stage.pauses == [2.0, 3.0][:away]
-    assert stage.service.reports == ["active: active"]
-    assert fake.node(node)["provision_state"] == "active"
-    assert stage.provision_requests("active") == 1
 
 
 def test_another_processs_unwanted_build_is_torn_down(stage, instance, node) -> None:

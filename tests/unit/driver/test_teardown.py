@@ -49,13 +49,6 @@ def test_a_request_whose_reply_is_lost_is_not_sent_again(set_stage, undeploy) ->
     assert len(fake.requests.matching("PUT", "/states/provision$")) == 1
 
 
-def test_a_request_that_never_came_is_sent_again(stage, fake, instance) -> None:
-    lost = fake.faults.reset("PUT", "/states/provision$")
-    stage.destroy(instance)
-    assert lost.hits == 1
-    assert stage.provision_requests("deleted") == 1
-
-
 def test_a_refusal_is_no_failure_if_the_instance_left_its_node(stage, fake, node, instance):
     gone = meanwhile(lambda: fake.set_node(node, instance_uuid=None), hits=True)
     fake.faults.status(400, "PUT", "/states/provision$", when=gone)

@@ -4,7 +4,6 @@
 
 import contextlib
 import json
-import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -406,18 +405,6 @@ def test_what_is_as_wanted_is_kept(there, wanted, superfluous, missing) -> None:
     )
     left, added = plan_targets(INSTANCE, [target], wanted)
     assert (left == [target], added == wanted and bool(wanted)) == (superfluous, missing)
-
-
-def test_no_credential_is_logged(stage, fake, storage_node, caplog) -> None:
-    caplog.set_level(logging.DEBUG)
-    refused(fake, storage_node)
-    with pytest.raises(exceptions.VolumeFailed) as caught:
-        spawn(stage, storage_node)
-    spawn(stage, storage_node)
-    destroy(stage, storage_node)
-    assert "volume root is to be connected" in caplog.text
-    for text in (caplog.text, repr(caught.value), repr(ROOT)):
-        assert CHAP_SECRET not in text
 
 
 # -- the connector ------------------------------------------------------------
