@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from ironic_virt import exceptions
 from ironic_virt.baremetal.inventory import comparison
 from ironic_virt.testing.fake_ironic import FakeIronic
-from tests.unit.baremetal.test_inventory_histories import stamp_of
 from tests.unit.baremetal.test_resync import COUNT, SHORT, Fleet
 
 PAGE = ["updated", "node"]
@@ -43,31 +41,6 @@ def test_changes_on_several_pages_are_read_without_a_full_list(fleet: Fleet) -> 
     assert gold(fleet)
 
 
-def test_a_node_that_moves_to_the_front_during_pages_is_seen(fleet: Fleet) -> None:
-    # The first one stands on page three when page two is read.
-    fleet.during(4, lambda: fleet.fake.set_node(fleet.nodes[0], maintenance=True))
-    fleet.inventory.refresh()
-    assert gold(fleet)
-    assert fleet.inventory.snapshot.nodes[fleet.nodes[0]].maintenance
-
-
-@pytest.mark.parametrize("what", ["changed", "changed by a slow clock", "moved to another shard"])
-def test_a_marker_that_moves_loses_nothing(fleet: Fleet, what: str) -> None:
-    marker = fleet.nodes[MANY - 10]
-
-    def act() -> None:
-        if what == "changed":
-            fleet.fake.set_node(marker, maintenance=True)
-        elif what == "moved to another shard":
-            fleet.fake.set_node(marker, shard="b")
-        else:
-            fleet.fake.set_node(marker, updated_at=stamp_of(fleet.fake.clock.now() - 18))
-
-    fleet.during(4, act)
-    fleet.inventory.refresh()
-    assert gold(fleet)
-
-
 def test_a_page_whose_end_is_deleted_has_no_known_reach(fleet: Fleet) -> None:
     fleet.during(3, lambda: fleet.fake.remove_node(fleet.nodes[MANY - 10]))
     fleet.inventory.refresh()
@@ -97,18 +70,6 @@ def test_markers_that_always_go_away_end_in_a_full_list(fleet: Fleet) -> None:
     assert kinds[:10] == ["head", *[*PAGE, "updated"] * 3]
     assert kinds[10] == "full"
     assert len(fleet.inventory.snapshot) == COUNT - 3
-
-
-@pytest.mark.parametrize("nth", range(1, 10))
-def test_whichever_page_fails_the_next_refresh_brings_all(fleet: Fleet, nth: int) -> None:
-    before = classes(fleet)
-    fleet.fake.faults.reset("GET", "/nodes", nth=nth)
-    with pytest.raises(exceptions.IronicUnreachable):
-        fleet.inventory.refresh()
-    assert classes(fleet) == before
-    assert fleet.inventory.snapshot.stale
-    assert fleet.kinds() == ["head", *PAGE * 3, "updated", "created"]
-    assert gold(fleet)
 
 
 def test_more_changes_than_are_worth_reading_end_in_a_full_list(fleet, monkeypatch) -> None:

@@ -148,29 +148,6 @@ def test_all_nodes_on_one_page_are_all_that_changed(fleet: Fleet) -> None:
     assert {node.resource_class for node in fleet.inventory.snapshot.nodes.values()} == {"gold"}
 
 
-def test_a_change_during_a_refresh_is_seen_by_the_next(fleet: Fleet) -> None:
-    def change() -> None:
-        fleet.fake.set_node(fleet.nodes[0], resource_class="gold")
-        fleet.change(*range(1, 30))
-
-    fleet.during(2, change)
-    fleet.inventory.refresh()
-    assert fleet.shown().resource_class != "gold"
-    fleet.inventory.refresh()
-    assert fleet.shown().resource_class == "gold"
-
-
-@pytest.mark.parametrize("nth", [1, 2, 3])
-def test_changes_of_a_failed_refresh_come_with_the_next(fleet: Fleet, nth: int) -> None:
-    fleet.fake.set_node(fleet.nodes[0], resource_class="gold")
-    fleet.change(*range(1, 30))
-    fleet.fake.faults.reset("GET", "/nodes", nth=nth)
-    with pytest.raises(exceptions.IronicUnreachable):
-        fleet.inventory.refresh()
-    fleet.inventory.refresh()
-    assert fleet.shown().resource_class == "gold"
-
-
 @pytest.mark.parametrize(("status", "then"), [(500, ["newest", "full"]), (401, SHORT)])
 def test_after_a_refused_short_list_all_are_listed(fleet, status, then) -> None:
     fleet.fake.faults.status(status, "GET", "/nodes$", nth=2)
