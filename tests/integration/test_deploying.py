@@ -78,7 +78,7 @@ def test_an_image_is_taken_and_a_smaller_ironic_is_quoted(ironic_environment, tm
         assert files["openstack/latest/user_data"] == b"#!/bin/sh"
 
         rng = random.Random(1)
-        drive = virt.ConfigDrive(files=[("/noise", rng.randbytes(64 * 1024))])
+        drive = virt.ConfigDrive(user_data=rng.randbytes(64 * 1024).hex())
         service.config_drive = lambda *_, **__: drive  # type: ignore[method-assign]
         with pytest.raises(exceptions.RebuildFailed, match="too large") as caught:
             service.rebuild(instance)
