@@ -59,8 +59,9 @@ class Laws:
         self._reported: dict[str, frozenset[str]] = {}
         self._rebuilds: set[tuple[str, str]] = set()
         self._late = False
-        # The instance that the node had before the request.
+        # The instance that the node had before the request, and its state.
         self._had: str | None = None
+        self._was: str | None = None
         self._taken_off: set[str] = set()
         # What has no fence in Ironic: node to instance, or VIFs.
         self._claimed_late: dict[str, str | None] = {}
@@ -131,19 +132,20 @@ class Laws:
     def arrives(self, host: str, method: str, path: str, json: Any, *, late: bool) -> None:
         """Check that a user wants what Ironic is asked for, late requests aside (1, 6, 7)."""
         self._late = late
-        self._had = self.carried(path.split("/")[2]) if path.startswith("/nodes/") else None
+        parts = path.split("/")
+        node = self._world.fake.bm.store.nodes.get(parts[2]) if len(parts) > 2 else None
+        self._had = node.instance_uuid if node is not None else None
+        self._was = node.provision_state if node is not None else None
         if late and (method, path) == ("POST", "/allocations"):
             self._allocated_late[json["uuid"]] = host
         if method == "GET" or late:
             return
-        parts = path.split("/")
         if parts[1] == "allocations":
             if method == "DELETE":
                 self._is_leaving(host, parts[2], f"{method} {path}")
             else:
                 self._are_own(host, json)
             return
-        node = self._world.fake.bm.store.nodes.get(parts[2]) if len(parts) > 2 else None
         if parts[1] != "nodes" or node is None:
             return
         carried = node.instance_uuid
@@ -185,9 +187,8 @@ class Laws:
         if path.endswith("/vifs") and method == "POST":
             self._late_vifs.add(json["id"])
         elif path.endswith("/states/power") and row is not None:
-            if row.vm_state != "building":
-                power = "off" if "off" in json["target"] else "on"
-                self._world.users.may_become(row, "hand", power)
+            power = "off" if "off" in json["target"] else "on"
+            self._world.users.may_become(row, "hand", power)
         elif path.endswith("/states/provision"):
             self._obeyed_late(node, json["target"], row)
         elif method == "PATCH" and self._had not in (None, late_for):
@@ -204,8 +205,9 @@ class Laws:
             return
         if target == "deleted":
             self._undeployed_late.add(node.uuid)
-            if row is not None and row.task_state == TaskState.REBUILDING:
-                # Ironic rebuilds no protected node: until then nothing keeps a request out.
+            rebuilds = row is not None and row.task_state == TaskState.REBUILDING
+            if row is not None and (rebuilds or self._was == states.DEPLOY_FAILED):
+                # Ironic rebuilds no protected node, and protects none whose rebuild has failed.
                 self.torn_down_late.add(row.uuid)
         told = row is not None and row.task_state is None and row.vm_state != "error"
         if told and row is not None and not self._may_go(row):
