@@ -134,13 +134,14 @@ def reboot_hard(task: Task) -> Settled:
 
 def _runs(task: Task, reached: virt.PowerState) -> Settled:
     in_error = task.vm_state is VmState.ERROR and not _is_deployed(task)
-    return Settled(VmState.ERROR if in_error else VM_STATES[reached], reached)
+    return Settled(VmState.ERROR if in_error else VM_STATES.get(reached, VmState.ACTIVE), reached)
 
 
 def _is_deployed(task: Task) -> bool:
-    """Whether the node is deployed: power alone makes no deployment whole."""
+    """Whether the node is deployed: power alone makes no deployment whole, or rebuild begun."""
     try:
-        return task.driver.get_info(task.instance, use_cache=False).active
+        info = task.driver.get_info(task.instance, use_cache=False)
+        return info.active and not (info.rebuild_pending and task.vm_state is VmState.ERROR)
     except exceptions.IronicVirtError as error:
         LOG.debug("Instance %s stays in error: %s", task.instance.uuid, error)
         return False
@@ -192,8 +193,7 @@ def rescue(task: Task) -> Settled:
 def unrescue(task: Task) -> Settled:
     """Boot the node into the instance's own system again."""
     task.driver.unrescue(task.instance)
-    power_state = task.power_state()
-    return Settled(VM_STATES.get(power_state, VmState.ACTIVE), power_state)
+    return _runs(task, task.power_state())
 
 
 def rescue_failed(task: Task, error: Exception) -> Settled:
@@ -206,10 +206,8 @@ def rescue_failed(task: Task, error: Exception) -> Settled:
         error, exceptions.IronicVirtError
     ):
         system = exceptions.System.UNKNOWN
-    if system is exceptions.System.UNKNOWN:
+    if system is exceptions.System.UNKNOWN or before is VmState.ERROR:
         return Settled(VmState.ERROR)
-    if before is VmState.ERROR:
-        return Settled(before)
     if system is exceptions.System.UNTOUCHED:
         # A process before this one may have done what the record does not show yet.
         runs_its_own = _is_deployed(task)

@@ -13,6 +13,7 @@ from ironic_virt.request.spec import placement_class as placement_class
 from ironic_virt.virt import InstanceInfo, NodeInventory, NodeResource, PowerState
 
 HYPERVISOR_TYPE = "ironic"
+REBUILD_MARK = "ironic_virt_rebuild"
 
 _POWER_STATES = {
     states.POWER_ON: PowerState.RUNNING,
@@ -105,6 +106,17 @@ def power_of(node: Node) -> InstanceInfo:
         state,
         active=node.provision_state == states.ACTIVE,
         deploying=node.provision_state in states.DEPLOY_IN_PROGRESS,
+        rebuild_pending=is_rebuild_pending(node),
+    )
+
+
+def is_rebuild_pending(node: Node) -> bool:
+    """Whether Ironic has not begun with a rebuild: the node tells of an image that it lacks."""
+    mark = (node.instance_info or {}).get(REBUILD_MARK)
+    return (
+        isinstance(mark, dict)
+        and mark.get("provision_state") == node.provision_state
+        and mark.get("provision_updated_at") == node.provision_updated_at
     )
 
 

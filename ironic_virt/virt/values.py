@@ -256,11 +256,13 @@ class InstanceInfo:
 
     :param active: what was deployed is there, and not a rescue system or a part of it.
     :param deploying: Ironic is deploying it.
+    :param rebuild_pending: a rebuild was prepared, with which Ironic has not begun.
     """
 
     state: PowerState
     active: bool = True
     deploying: bool = False
+    rebuild_pending: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from ironic_virt import exceptions
 from ironic_virt.baremetal import states
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.patches import JsonPatch
-from ironic_virt.driver import history
+from ironic_virt.driver import history, resources
 from ironic_virt.driver.deploy import config_drive, outcome, rebuild_info, steps
 from ironic_virt.driver.deploy.config_drive import ConfigDrives
 from ironic_virt.driver.held import Held, has_moved
@@ -92,7 +92,7 @@ class _Attempt:
             node = self._found()
             marked = rebuild_info.is_marked(node, self._wish)
         hooks = self._hooks.of(instance, node, is_rebuild=True)
-        if not (marked and rebuild_info.has_begun(node)):
+        if not marked or resources.is_rebuild_pending(node):
             if reason := rebuild_info.why_not(node):
                 raise self._failure(reason)
             try:
@@ -128,7 +128,7 @@ class _Attempt:
         """The node that carries the instance, fresh and past the guard."""
         node = self._site.nodes.read_carrier(self._instance)
         self._uuid = node.uuid
-        if rebuild_info.is_marked(node, self._wish) and rebuild_info.has_begun(node):
+        if rebuild_info.is_marked(node, self._wish) and not resources.is_rebuild_pending(node):
             # Also if Ironic has finished since: what it says counts from here on.
             self.disk = Disk.UNKNOWN
         self._held = Held(self._site, self._instance, node)

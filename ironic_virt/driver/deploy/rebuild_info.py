@@ -22,7 +22,6 @@ from ironic_virt.driver.deploy import instance_info
 from ironic_virt.exceptions import Disk
 from ironic_virt.virt import DeployRequest
 
-MARK = "ironic_virt_rebuild"
 _CONFIG_DRIVE = frozenset({"configdrive"})
 
 # Texts of Ironic 39.0.0: what fails before the first deploy step, and what comes
@@ -54,7 +53,7 @@ def make_info(request: DeployRequest, node: Node, more: Mapping[str, str]) -> di
     if source and present.get("image_source") == source and present.get("image_type"):
         # Found out by Ironic for the same image, or said by an operator.
         info.setdefault("image_type", present["image_type"])
-    info[MARK] = {
+    info[resources.REBUILD_MARK] = {
         "wish": request.request_id,
         "provision_state": node.provision_state,
         "provision_updated_at": node.provision_updated_at,
@@ -88,17 +87,8 @@ def put_back(info: Mapping[str, Any], former: Mapping[str, Any]) -> list[dict[st
 
 def is_marked(node: Node, wish: str | None) -> bool:
     """Whether the node is prepared for this very request, or has been rebuilt for it."""
-    mark = (node.instance_info or {}).get(MARK)
+    mark = (node.instance_info or {}).get(resources.REBUILD_MARK)
     return wish is not None and isinstance(mark, dict) and mark.get("wish") == wish
-
-
-def has_begun(node: Node) -> bool:
-    """Whether Ironic has begun with what the node was marked for."""
-    mark = (node.instance_info or {}).get(MARK)
-    return isinstance(mark, dict) and (
-        mark.get("provision_state") != node.provision_state
-        or mark.get("provision_updated_at") != node.provision_updated_at
-    )
 
 
 def why_not(node: Node) -> str | None:

@@ -129,10 +129,8 @@ def _number(kinds: Mapping[Kind, Sequence[Node]]) -> int:
 
 def _is_of_class(kind: Kind, spec: RequestSpec) -> bool:
     classes = spec.resource_classes
-    if not classes:
-        return True
     # A node has one class, and one of it.
-    return classes == {placement_class(kind[0] or ""): 1}
+    return not classes or classes == {placement_class(kind[0] or ""): 1}
 
 
 def _class_condition(spec: RequestSpec) -> str:

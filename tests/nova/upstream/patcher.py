@@ -12,6 +12,7 @@ from nova import conf as nova_conf
 
 from ironic_virt import virt
 from ironic_virt.baremetal.node_decoder import NodeDecoder
+from ironic_virt.driver import resources
 from ironic_virt.driver.deploy import instance_info, rebuild_info
 from ironic_virt.nova import values, virtapi
 from tests.nova.upstream import wire
@@ -58,7 +59,7 @@ class GenericDriverFields:
         else:
             info = rebuild_info.make_info(request, self._node, more)
             # Our driver recognizes its rebuild and its keys by these.
-            del info[rebuild_info.MARK], info[instance_info.KEYS]
+            del info[resources.REBUILD_MARK], info[instance_info.KEYS]
         # The tests' server has no display name, which Nova's API sees to.
         info["display_name"] = instance.display_name
         return [

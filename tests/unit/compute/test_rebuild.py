@@ -4,6 +4,8 @@
 
 import dataclasses
 
+import pytest
+
 from ironic_virt import virt
 from ironic_virt.compute.states import TaskState
 from tests.unit.compute.service_stage import ServiceStage
@@ -58,6 +60,21 @@ def test_a_failed_rebuild_is_in_error_and_can_be_repeated(stage, node, uuid) -> 
     assert (left.vm_state, left.task_state, left.node) == ("error", None, node)
     assert left.image == OTHER, "what it was to have, as far as it has any"
     assert "the disk may be rewritten in part: Deploy step" in stage.fault(uuid)
+    rebuild(stage, uuid, None)
+    assert stage.state(uuid) == ("active", None)
+
+
+@pytest.mark.parametrize("task", [TaskState.UNRESCUING, TaskState.REBOOTING_HARD])
+def test_one_that_perhaps_never_began_stays_in_error(stage, node, uuid, task) -> None:
+    faults = stage.fake.faults
+    refused = faults.status(500, "PUT", "/states/provision$", count=None)
+    faults.status(400, "GET", "/nodes/", nth=2, when=lambda *_: refused.hits)
+    rebuild(stage, uuid)
+    faults.clear()
+    assert stage.instance(uuid).image == OTHER
+    assert stage.fake.node(node)["provision_state"] == "active", "with the former image"
+    stage.do(uuid, task)
+    assert stage.state(uuid) == ("error", None)
     rebuild(stage, uuid, None)
     assert stage.state(uuid) == ("active", None)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ironic_virt import exceptions, virt
-from ironic_virt.driver.deploy.rebuild_info import MARK
+from ironic_virt.driver.resources import REBUILD_MARK
 from ironic_virt.driver.volumes import MARK as WHOSE
 from ironic_virt.testing.fake_ironic import Durations, FakeIronic
 from tests.unit.driver import stage
@@ -153,7 +153,7 @@ def left(stage: Stage) -> dict[str, Any]:
     for one in stage.fake.nodes():
         seen = stage.trace(one["uuid"])
         told = dict(seen["instance_info"])
-        if mark := told.pop(MARK, None):
+        if mark := told.pop(REBUILD_MARK, None):
             told["wish"] = mark["wish"]
         if drive := told.get("configdrive"):
             # The network data has the addresses of the one node.
