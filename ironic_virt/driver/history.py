@@ -58,7 +58,8 @@ def explain_error(client: IronicClient, error: exceptions.NodeError) -> None:
         client_once = client.single_try()
         events = client_once.history.newest(error.node, _LOOKED_AT)
         if last_error:
-            event = event_of(events, last_error)
+            errors = (event for event in events if event.severity == ERROR)
+            event = next((event for event in errors if event.event == last_error), None)
         else:
             event = newest_since(events, client_once.get_node(error.node).provision_updated_at)
     except exceptions.IronicError as exc:
@@ -101,16 +102,6 @@ def before_clean_up(events: Sequence[NodeEvent], failed_at: str | None) -> NodeE
         if event.severity == ERROR and not (event.event_type or "").endswith("_end"):
             return event
     return None
-
-
-def event_of(events: Sequence[NodeEvent], said: str | None) -> NodeEvent | None:
-    """The event that a node's ``last_error`` was written with.
-
-    :param events: the newest first.
-    """
-    return next(
-        (event for event in events if event.severity == ERROR and event.event == said), None
-    )
 
 
 def newest_since(events: Sequence[NodeEvent], since: str | None) -> NodeEvent | None:

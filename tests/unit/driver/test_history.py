@@ -2,6 +2,7 @@
 
 """What an error says of a node's history, and what it costs."""
 
+import types
 from typing import Any
 
 import pytest
@@ -146,8 +147,15 @@ def event(text: str, severity: str = "ERROR", at: str | None = None, **more: Any
 def test_a_failure_has_the_event_that_its_error_was_written_with() -> None:
     older, newer = event("it broke", event_type="old"), event("it broke", event_type="new")
     events = [event("something else"), event("it broke", "INFO"), newer, older]
-    assert history.event_of(events, "it broke") is newer
-    assert history.event_of(events, "it did not") is None
+    newest = types.SimpleNamespace(newest=lambda *_: events)
+    client: Any = types.SimpleNamespace(single_try=lambda: types.SimpleNamespace(history=newest))
+    broke, other = (
+        exceptions.DeployFailed("n", "i", "why", last_error=said) for said in ("it broke", "no")
+    )
+    history.explain_error(client, broke)
+    history.explain_error(client, other)
+    assert broke.__notes__ == [history.in_words(newer)]
+    assert not hasattr(other, "__notes__")
 
 
 @pytest.mark.parametrize(
