@@ -79,6 +79,9 @@ DEPLOYED: Final = frozenset(
 )
 """A deployment has come to its end: all of these are reached by way of "active" only."""
 
+OUT_OF_ACTIVE: Final = DEPLOYED - {ACTIVE}
+"""To these no deployment leads, but a rescue or service does."""
+
 RESCUE_IN_PROGRESS: Final = frozenset({RESCUING, RESCUE_WAIT, UNRESCUING})
 
 RESCUABLE: Final = frozenset({ACTIVE, RESCUE, RESCUE_FAILED, UNRESCUE_FAILED})

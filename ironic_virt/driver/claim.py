@@ -7,8 +7,8 @@ patches have two conditions that keep such a one from having an effect:
 
 * ``instance_uuid`` can't be set where another one is set;
 * what is removed has to be there.  So a key of the instance's own is in ``instance_info``
-  as long as the node is the instance's, and a patch begins by removing it.  Each time that the
-  instance gets a node, its key has another name: what was asked for it before is refused, too.
+  as long as the node is the instance's, and a patch begins by removing it.  Its name is new for
+  each claim and each deployment: what was asked for the instance before is refused, too.
 """
 
 from __future__ import annotations

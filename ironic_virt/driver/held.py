@@ -166,9 +166,9 @@ class Held:
 
         The node may be in another state since :attr:`node` was read, and a request of a
         former instance may have come in late.  A request that carries nothing has the same
-        effect whoever sent it, so the change counts as made.  One that carries something is
-        a failure then.  Only a rescue whose reply was lost is not: undoing it would take the
-        system away that its user asked for just now.
+        effect whoever sent it, so the change counts as made, unless the node is rescued
+        that was to be rebuilt.  One that carries something is a failure then.  Only a rescue whose
+        reply was lost is not: undoing it would take the system away that its user asked for.
 
         :param kind: of that failure.
         :param given: see :meth:`IronicClient.set_provision_state`, for errors, too.
@@ -179,10 +179,12 @@ class Held:
         def moved(after: Node, *, lost: bool) -> bool:
             if not has_moved(before, after):
                 return False
-            if carries and not (lost and given.get("rescue_password")):
+            state = after.provision_state
+            is_rescued = verb == states.VERB_REBUILD and state in states.OUT_OF_ACTIVE
+            if is_rescued or (carries and not (lost and given.get("rescue_password"))):
                 raise self.error(
                     kind,
-                    f"the node went to another state while {verb!r} was requested, and it is not "
+                    f"the node went to {state!r} while {verb!r} was requested, and it is not "
                     "known whether that was by this request",
                 )
             return True
@@ -198,14 +200,15 @@ class Held:
         except _Moved:
             LOG.info("Node %s: Ironic accepted another request for %r first", self.uuid, verb)
 
-    def patch(self, changes: JsonPatch) -> Node:
+    def patch(self, changes: JsonPatch, *, new_key: bool = False) -> Node:
         """Write to the node if it still carries the instance, and return it as it is then.
 
         The answer is not guarded, because what was written has been written.
 
+        :param new_key: have Ironic refuse what was asked for the instance before.
         :raises Conflict: among others if it is another's by now; see the client for more.
         """
-        patch = [*claim_patch(self.node, self.instance.uuid), *changes]
+        patch = [*claim_patch(self.node, self.instance.uuid, new_key=new_key), *changes]
         self.node = self.client.patch_node(self.uuid, patch)
         return self.node
 

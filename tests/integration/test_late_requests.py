@@ -133,3 +133,17 @@ def test_what_runs_is_not_ended_by_a_late_request(stage, node, former) -> None:
     service.destroy(second)
     left = stage.operator.wait_for_state(node, "available")
     assert (left["protected"], left["instance_uuid"], left["instance_info"]) == (False, None, {})
+
+
+def test_a_late_release_leaves_a_server_whose_build_went_on(stage, node, former) -> None:
+    instance = former.instance_on(node)
+    former.driver.prepare_for_spawn(instance)
+    former.channel.stalls = lambda method, body: method == "PATCH"
+    with pytest.raises(exceptions.IronicVirtError):
+        former.driver.failed_spawn_cleanup(instance)
+    (_, path, release) = former.channel.changes[-1]
+    former.channel.stalls = lambda method, body: False
+    former.spawn(instance, [])
+    there = stage.operator.wait_for_state(node, "active")
+    assert former.channel.send("PATCH", path, **release).status == 400
+    assert stage.operator.node(node)["instance_uuid"] == there["instance_uuid"] == instance.uuid

@@ -12,6 +12,7 @@ until Ironic has taken the request, the node's ``instance_info`` is put back.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -171,7 +172,8 @@ class _Attempt:
     ) -> config_drive.Form | None:
         """Write to the node; see :func:`config_drive.write_with`."""
         _, rest = config_drive.write_with(
-            self._held.patch, changes, drive, self._held.uuid, self._instance.uuid
+            functools.partial(self._held.patch, new_key=True),
+            *(changes, drive, self._held.uuid, self._instance.uuid),
         )
         return rest
 
@@ -204,9 +206,10 @@ class _Attempt:
             current = self._site.client.get_node(node.uuid)
         except exceptions.IronicError:
             raise error from None
-        if has_moved(node, current) and (rest is not None or self._steps):
-            raise error
         if has_moved(node, current):
+            is_rescued = current.provision_state in states.OUT_OF_ACTIVE
+            if rest is not None or self._steps or is_rescued:
+                raise error
             LOG.info("Node %s is being rebuilt although Ironic said: %s", node.uuid, error)
             return
         self.disk = Disk.UNTOUCHED

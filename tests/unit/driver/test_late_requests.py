@@ -13,7 +13,7 @@ from ironic_virt.driver.claim import KEY_PREFIX, claim_patch
 from ironic_virt.driver.deploy import steps
 from ironic_virt.testing.fake_ironic import FakeIronic
 from ironic_virt.testing.fake_ironic.journal import Entry
-from tests.unit.driver.stage import INSTANCE, SetStage, Stage, just_before
+from tests.unit.driver.stage import IMAGE, INSTANCE, SetStage, Stage, just_before
 from tests.unit.driver.stories import PLAIN, releases
 
 OTHER = "6d2b4f02-0000-4000-8000-00000000000f"
@@ -154,6 +154,19 @@ def test_a_rebuild_that_may_be_another_s_fails(stage, fake, node, way) -> None:
     assert caught.value.disk is exceptions.Disk.UNKNOWN
 
 
+@pytest.mark.parametrize("answered", [True, False])
+def test_a_rescue_that_is_another_s_is_not_taken_for_a_rebuild(set_stage, answered) -> None:
+    fake, node = PLAIN.ironic()
+    stage = set_stage(fake)
+    instance = stage.active(node)
+    just_before(fake, lambda: somebody_asks(stage, node, "rescue", rescue_password="another's"))
+    if not answered:
+        fake.faults.status(504, *PROVISION, nth=2)
+    with pytest.raises(exceptions.RebuildFailed) as caught:
+        stage.rebuild(instance)
+    assert caught.value.disk is exceptions.Disk.UNKNOWN
+
+
 def test_a_rescue_that_is_another_s_is_not_taken_for_ours(set_stage: SetStage) -> None:
     fake, node = PLAIN.ironic()
     stage = set_stage(fake)
@@ -251,6 +264,32 @@ def test_a_late_release_leaves_the_next_server_on_the_node(fake, set_stage, node
     stage.reserve(dataclasses.replace(instance, uuid=OTHER))
     before = seen(fake, node)
     assert set(arrive(stage, *late)) <= {400, 409}
+    assert seen(fake, node) == before
+
+
+def test_a_late_release_leaves_a_server_whose_build_went_on(stage, fake, node) -> None:
+    instance = stage.instance(node)
+    stage.reserve(instance)
+    fake.faults.status(503, *PATCH, count=None)
+    with pytest.raises(exceptions.IronicVirtError):
+        stage.driver.failed_spawn_cleanup(instance)
+    late = [one for one in fake.requests.matching(*PATCH) if releases("PATCH", one.path, one.body)]
+    fake.faults.clear()
+    stage.spawn(instance)
+    fake.advance(60)
+    before = seen(fake, node)
+    assert set(arrive(stage, *late)) == {400}
+    assert seen(fake, node) == before
+
+
+def test_no_late_patch_changes_what_a_later_rebuild_wrote(stage, fake, node) -> None:
+    instance = stage.active(node)
+    stage.rebuild(instance)
+    late = fake.requests.matching(*PATCH)
+    fake.advance(60)
+    stage.driver.rebuild(virt.DeployRequest(instance, IMAGE, request_id="req-2"))
+    before = seen(fake, node)
+    assert set(arrive(stage, *late)) == {400}
     assert seen(fake, node) == before
 
 
