@@ -34,8 +34,10 @@ LAYOUTS ?=
 # The releases of OpenStack that make releases tries, all if empty, and further arguments.
 RELEASE ?=
 RELEASES_ARGS ?=
-# How many seeds make simulate runs, or the one whose history it shows, and further arguments.
+# How many seeds make simulate runs, and from which on, or the one whose history it shows, and
+# further arguments.
 SEEDS ?= 1000
+FIRST ?=
 SEED ?=
 SIMULATE_ARGS ?=
 # How many nodes make any-state has, and further arguments.
@@ -86,11 +88,12 @@ test: $(DEV)/.made-$(DIGEST) ## Run the unit and functional tests
 .PHONY: simulate
 simulate: $(DEV)/.made-$(DIGEST) ## Simulate SEEDS=1000 deployments in storms; SEED=7: replay one
 	$(DEV)/bin/python -m tests.simulation --seeds $(SEEDS) $(if $(SEED),--seed $(SEED)) \
-		$(SIMULATE_ARGS)
+		$(if $(FIRST),--first $(FIRST)) $(SIMULATE_ARGS)
 
 .PHONY: simulate-long
 simulate-long: $(DEV)/.made-$(DIGEST)
-	$(DEV)/bin/python -m tests.simulation --hours 24 --seeds 60 $(SIMULATE_ARGS)
+	$(DEV)/bin/python -m tests.simulation --hours 24 --seeds 60 \
+		$(if $(FIRST),--first $(FIRST)) $(SIMULATE_ARGS)
 
 .PHONY: chaos
 chaos: $(DEV)/.made-$(DIGEST) ## Run services on the real Ironic and MariaDB in a storm of SEED=0
@@ -195,6 +198,8 @@ pythons: $(UV)/.made-$(DIGEST) ## Run the unit tests with each Python that is th
 
 .PHONY: nightly
 nightly: export IRONIC_VIRT_TEST_DEPTH := nightly
+# Other seeds each night; what is found names its own.
+nightly: export FIRST := $(shell expr $$(date +%s) / 86400 \* 1000)
 nightly: ## Run every lane whole, with long histories and all databases: hours
 	$(MAKE) --keep-going lint docs pictures-check test fuzz simulate simulate-long chaos chaos-disk \
 		databases conformance tempest integration nova any-state verbs-check mixed-versions \
