@@ -271,4 +271,6 @@ def _check(held: Held, allowed: frozenset[str], what: str) -> None:
         reason = f"the node is in {state!r}, from which nothing can be {what}"
     else:
         return
-    raise held.error(exceptions.RescueFailed, reason, system=exceptions.System.UNTOUCHED)
+    has_failed = state in (states.RESCUE_FAILED, states.UNRESCUE_FAILED)
+    system = exceptions.System.UNKNOWN if has_failed else exceptions.System.UNTOUCHED
+    raise held.error(exceptions.RescueFailed, reason, system=system)

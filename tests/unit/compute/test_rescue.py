@@ -118,6 +118,9 @@ def test_what_ironic_refuses_leaves_it_as_it_was(stage, node, uuid) -> None:
     stage.fake.set_node(node, maintenance=True)
     unrescue(stage, uuid)
     assert stage.state(uuid) == ("rescued", None)
+    stage.fake.set_node(node, provision_state="unrescue failed")
+    unrescue(stage, uuid)
+    assert stage.state(uuid) == ("error", None), "no rescue system runs there any more"
 
 
 def test_a_dead_processs_rescue_is_not_shown_as_its_own_system(stage, node, uuid) -> None:
