@@ -79,7 +79,7 @@ class ComputeNodes(Part):
         """
         foreign: dict[str, str] = {}
         for page in chunks(sorted(nodes, key=lambda node: node.uuid)):
-            reports = {node.uuid: _reported(node) for node in page}
+            reports = {node.uuid: _report_values(node) for node in page}
             try:
                 foreign |= self._save(host, reports, take_over)
             except db_exception.DBDuplicateEntry:
@@ -111,7 +111,9 @@ class ComputeNodes(Part):
         changed = [
             {**values, "of_node": uuid, "of_host": host, "updated_at": current_time}
             for uuid, values in reports.items()
-            if uuid in stored and stored[uuid].host == host and _differs(stored[uuid], values)
+            if uuid in stored
+            and stored[uuid].host == host
+            and any(stored[uuid]._mapping[name] != value for name, value in values.items())
         ]
         if changed:
             connection.execute(_UPDATE, changed)
@@ -167,12 +169,7 @@ class ComputeNodes(Part):
         connection.execute(sa.delete(_NODE).where(_NODE.c.uuid == uuid))
 
 
-def _differs(row: Any, values: Mapping[str, Any]) -> bool:
-    """Whether a node is reported otherwise than its record has it."""
-    return any(row._mapping[name] != value for name, value in values.items())
-
-
-def _reported(node: records.NodeReport) -> Mapping[str, Any]:
+def _report_values(node: records.NodeReport) -> Mapping[str, Any]:
     """What a service reports of a node, as the columns :data:`_REPORTED`."""
     values = {name: getattr(node, name, None) for name in _REPORTED}
     values["placement_class"] = placement_class(node.resource_class) if node.resource_class else ""

@@ -72,7 +72,8 @@ def choose_nodes(
     kinds = {kind: nodes for kind, nodes in free.items() if kind[0]}
     remaining = [("free", _number(kinds))]
     kinds = {kind: nodes for kind, nodes in kinds.items() if _is_of_class(kind, spec)}
-    remaining.append((_class_condition(spec), _number(kinds)))
+    classes = [f"{amount} {name}" for name, amount in sorted(spec.resource_classes.items())]
+    remaining.append((f"of resource class {' and '.join(classes) or 'any'}", _number(kinds)))
     kinds = {
         kind: nodes
         for kind, nodes in kinds.items()
@@ -131,11 +132,6 @@ def _is_of_class(kind: Kind, spec: RequestSpec) -> bool:
     classes = spec.resource_classes
     # A node has one class, and one of it.
     return not classes or classes == {placement_class(kind[0] or ""): 1}
-
-
-def _class_condition(spec: RequestSpec) -> str:
-    listed = [f"{amount} {name}" for name, amount in sorted(spec.resource_classes.items())]
-    return f"of resource class {' and '.join(listed) or 'any'}"
 
 
 def _traits_condition(spec: RequestSpec) -> str:
