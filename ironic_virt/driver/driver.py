@@ -269,12 +269,12 @@ class IronicDriver:
 
     def failed_spawn_cleanup(self, instance: virt.InstanceLike) -> None:
         """Undo what a failed spawn has left."""
-        self._teardown.tear_down(instance)
+        self._teardown.tear_down(instance, lost=instance.node)
 
     def destroy(self, instance: virt.InstanceLike) -> None:
         """Tear the instance down; return when no node has it any more."""
         with history.explained_errors(self._site.client):
-            self._teardown.tear_down(instance)
+            self._teardown.tear_down(instance, lost=instance.node)
 
     def rebuild(self, request: virt.DeployRequest) -> None:
         """Deploy an image onto the instance's node again; return when it is active.

@@ -190,6 +190,11 @@ class TearDown:
             if node.provision_state == states.ERROR:
                 # Ironic has taken the instance off, and yet it may still run.
                 raise _failed(node, instance)
+            # What tears a node down empties that.
+            if own_keys(node.instance_info or {}, instance.uuid) and self._reclaim(
+                node.uuid, instance
+            ):
+                return False
             self._volumes.detach_left(instance, node)
         LOG.info("Instance %s is off node %s", instance.uuid, held.uuid)
         return True

@@ -214,6 +214,27 @@ def test_a_build_that_loses_its_node_leaves_nothing(fake, set_stage, node, anoth
     assert len(set(keys)) == (1 if another else 2)
 
 
+@pytest.mark.parametrize("is_told", [True, False])
+def test_a_failed_build_that_loses_its_node_is_torn_down(fake, set_stage, node, is_told) -> None:
+    stage = set_stage(fake, node_selection="ironic", api_max_retries=1)
+    instance = dataclasses.replace(stage.instance("gold~compute1"), flavor=GOLD)
+
+    def late() -> None:
+        stage.channel.send("DELETE", f"/allocations/{INSTANCE}", version="1.90")
+        assert fake.node(node)["instance_uuid"] is None
+
+    fake.fail_next("deploy", "disk broken", node)
+    just_before(fake, lambda: just_before(fake, late))
+    fake.faults.status(503, *PROVISION, nth=2, count=1 if is_told else 2)
+    with pytest.raises(exceptions.DeployFailed, match="disk broken"):
+        stage.spawn(instance)
+    if not is_told:
+        stage.destroy(dataclasses.replace(instance, node=node))
+    fake.settle()
+    left = fake.node(node)
+    assert (left["provision_state"], left["instance_info"]) == ("available", {})
+
+
 # -- patches ------------------------------------------------------------------
 
 
