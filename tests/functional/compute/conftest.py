@@ -18,7 +18,7 @@ from tests.functional.compute.processes import GOLD, Compute, ComputeProcess, wa
 from tests.functional.compute.reused import Reused
 from tests.functional.compute.stage import Clock
 
-_BY_DAY_ON_SERVERS = ("test_db_", "test_manage_db", "test_pools", "test_three_services")
+_BY_DAY_ON_SERVERS = ("test_db_", "test_three_services")
 """What runs on MariaDB and PostgreSQL by day: statements, schema, races, power cuts."""
 
 

@@ -10,7 +10,6 @@ from oslo_config import cfg
 
 from ironic_virt.compute import errors
 from ironic_virt.compute.db import Database, records
-from ironic_virt.compute.moving import MoveOutcome, Mover
 from ironic_virt.compute.states import TaskState, VmState
 from tests.functional.compute.races import race
 from tests.functional.compute.stage import (
@@ -229,22 +228,3 @@ def test_processes_that_race_for_places_never_take_too_many(
     held = Counter(one.pool for one in db.instances.list())
     assert held["gold~one"] <= 7
     assert held["gold~two"] <= 5
-
-
-def test_an_instance_that_is_moved_leaves_its_pool(
-    pool: records.NodePool, db: Database, clock: Clock
-) -> None:
-    made = create_building(db, new_instance(), pool)
-    assert db.instances.placed(made.uuid, NODE)
-    register(db, "two")
-    mover = Mover(db, None, "two")
-    assert next(mover.move([NODE])).guard == "source"
-    db.services.update(HOST, forced_down=True)
-    clock.advance(3600)
-    register(db, "two")
-    assert mover.nodes_of_service(HOST) == [NODE]
-    for outcome in (MoveOutcome.MOVED, MoveOutcome.ALREADY_THERE):
-        assert next(mover.move([NODE])).outcome is outcome
-    moved = db.instances.get(made.uuid)
-    assert (moved.host, moved.node, moved.pool) == ("two", NODE, None)
-    assert counts(db) == (3, 0, 0)

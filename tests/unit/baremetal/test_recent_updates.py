@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ironic_virt import exceptions
 from ironic_virt.baremetal.inventory import comparison
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.baremetal.test_resync import COUNT, SHORT, Fleet
@@ -70,6 +71,18 @@ def test_markers_that_always_go_away_end_in_a_full_list(fleet: Fleet) -> None:
     assert kinds[:10] == ["head", *[*PAGE, "updated"] * 3]
     assert kinds[10] == "full"
     assert len(fleet.inventory.snapshot) == COUNT - 3
+
+
+@pytest.mark.parametrize("nth", range(1, 10))
+def test_whichever_page_fails_the_next_refresh_brings_all(fleet: Fleet, nth: int) -> None:
+    before = classes(fleet)
+    fleet.fake.faults.reset("GET", "/nodes", nth=nth)
+    with pytest.raises(exceptions.IronicUnreachable):
+        fleet.inventory.refresh()
+    assert classes(fleet) == before
+    assert fleet.inventory.snapshot.stale
+    assert fleet.kinds() == ["head", *PAGE * 3, "updated", "created"]
+    assert gold(fleet)
 
 
 def test_more_changes_than_are_worth_reading_end_in_a_full_list(fleet, monkeypatch) -> None:

@@ -368,16 +368,6 @@ def test_an_allocation_that_failed_before_is_made_anew(fake: FakeIronic, stage: 
     assert carrier(fake) == good
 
 
-def test_a_failed_deployment_gives_its_reservation_back(fake: FakeIronic, stage: Stage) -> None:
-    node = gold(fake)
-    untouched = stage.trace(node)
-    fake.fail_next("deploy", "disk broken", node)
-    with pytest.raises(exceptions.DeployFailed, match="disk broken"):
-        stage.spawn(instance(stage))
-    assert stage.trace(node) == untouched
-    assert fake.allocations() == []
-
-
 # -- destroy ------------------------------------------------------------------
 
 

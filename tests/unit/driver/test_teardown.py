@@ -9,7 +9,6 @@ import msgspec
 import pytest
 
 from ironic_virt import exceptions, virt
-from ironic_virt.baremetal import states
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.driver.conftest import DURATIONS
 from tests.unit.driver.stage import (
@@ -95,32 +94,6 @@ def test_a_node_that_is_freed_between_two_steps_ends_it(stage, fake, node) -> No
     stage.destroy(stage.instance(node))
     assert looks.count("active") == 2
     assert [entry.method for entry in fake.requests if entry.method != "GET"] == ["PUT"]
-
-
-STEPS = {state: states.tear_down_step(state) for state in sorted(states.ALL)}
-PASSING = [state for state, step in STEPS.items() if step is states.TearDownStep.WAIT]
-
-
-@pytest.mark.parametrize("state", [state for state in STEPS if state not in PASSING])
-def test_from_every_state_that_stays_the_instance_comes_off(stage, fake, node, state) -> None:
-    info = {"flavor_name": "bm"}
-    fake.set_node(node, instance_uuid=INSTANCE, provision_state=state, instance_info=info)
-    stage.destroy(stage.instance(node))
-    there = fake.node(node)
-    assert (there["instance_uuid"], there["instance_info"]) == (None, {})
-    asked = stage.provision_requests("deleted")
-    assert asked == (STEPS[state] is not states.TearDownStep.RELEASE), "and not again in an error"
-
-
-@pytest.mark.parametrize("state", PASSING)
-def test_a_state_that_passes_is_waited_for_and_never_acted_in(fake, set_stage, node, state):
-    stage = set_stage(fake, unprovision_timeout=30)
-    fake.set_node(node, instance_uuid=INSTANCE, provision_state=state)
-    with pytest.raises(exceptions.WaitTimeout, match="unprovision_timeout") as caught:
-        stage.destroy(stage.instance(node))
-    assert state in caught.value.last_seen
-    assert fake.requests.mutating() == []
-    assert fake.node(node)["instance_uuid"] == INSTANCE
 
 
 def test_in_an_unknown_state_ironic_decides(stage: Stage, fake: FakeIronic, node: str) -> None:
