@@ -253,6 +253,7 @@ class Template:
                             "hostname": f"server-{number}",
                             "host": None if triple.is_homeless else host,
                             "node": None if triple.is_homeless else one.node,
+                            "compute_id": None if triple.is_homeless else number,
                             "vm_state": triple.vm,
                             "task_state": triple.task,
                         }

@@ -18,12 +18,11 @@ from typing import Any, ClassVar
 
 from nova import context as nova_context
 from nova.tests.functional.api import client as api_client
-from sqlalchemy import pool
 
 from ironic_virt.fleet import corrections
 from ironic_virt.testing.fake_ironic import FakeIronic, FakeIronicServer, VirtualClock
 from ironic_virt.testing.fake_ironic.journal import Entry
-from tests.any_state import judging, staging, triples
+from tests.any_state import judging, shortcuts, staging, triples
 from tests.any_state.judging import Outcome, View
 from tests.any_state.staging import Staged, Template
 from tests.any_state.triples import Triple
@@ -35,13 +34,6 @@ _TIMEOUTS = ("unprovision_timeout", "power_timeout", "rescue_timeout")
 _BY_REQUEST = 0.5
 """Seconds that each request takes, on Ironic's clock."""
 _LONGEST = 120.0
-
-
-class KeptConnections(pool.QueuePool):
-    """Connections to SQLite that stay open; oslo.db opens one for each transaction."""
-
-    def __init__(self, creator: Any, **options: Any) -> None:
-        super().__init__(creator, **{**options, "pool_size": 0})
 
 
 def _of_each(
@@ -73,11 +65,10 @@ class World(Fleet):
     patience = 5
 
     def setUp(self) -> None:
-        # None of this depends on the states of nodes, and all of it takes long.
-        self.stub_out("sqlalchemy.pool.NullPool", KeptConnections)
+        shortcuts.take_before(self)
         self.stub_out("ironic_virt.fleet.placement.PlacementClient.of_each", _of_each)
-        self.stub_out("nova.compute.utils.notify_about_instance_usage", lambda *_, **__: None)
         super().setUp()
+        shortcuts.take_after(self)
         self.flags(notification_format="unversioned", group="notifications")
 
     def runTest(self) -> None:  # noqa: N802 - as unittest has it
