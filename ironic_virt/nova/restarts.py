@@ -3,9 +3,10 @@
 """What a restart of nova-compute has interrupted is finished, not given up.
 
 Nova sets a server whose build was interrupted to ERROR, although Ironic goes on with the
-deployment, or although a user has deleted the server meanwhile.  A server that was being rescued
-or unrescued stays in that task state permanently.  Others it reboots, powers or deletes again,
-one after the other before it serves any request, and a reboot that fails ends the process.
+deployment, or although a user has deleted the server meanwhile.  A server that was being rescued,
+unrescued or soft-deleted stays in that task state permanently.  Others it reboots, powers or
+deletes again, one after the other before it serves any request, and a reboot that fails ends the
+process.
 Since 2026.2 Nova shows the host's servers to the driver before that.  The driver takes these
 out, and a thread for each waits for its node.  A build's thread holds the lock that Nova's
 builds hold: a delete waits for it as for those, and ends the wait.
@@ -61,27 +62,25 @@ class Restarts:
         manager = self._records.manager
         is_building = instance.vm_state == vm_states.BUILDING
         if _is_being_deleted(instance) or (is_building and _is_to_be_deleted(instance)):
-            context = _context_of(instance, "delete")
-            self._begin(context, instance, lambda: self._delete(context, instance))
+            self._begin(instance, "delete", self._delete)
         elif _was_deploying(instance):
-            context = _context_of(instance, "create")
             build = utils.synchronized(instance.uuid)(self._finish_build)
-            self._begin(context, instance, lambda: build(context, instance))
+            self._begin(instance, "create", build)
         elif instance.task_state == task_states.RESCUING:
-            context = _context_of(instance, "rescue")
-            self._begin(context, instance, lambda: self._finish_rescue(context, instance))
+            self._begin(instance, "rescue", self._finish_rescue)
         elif instance.task_state == task_states.UNRESCUING:
             # What Ironic has done of it by now is not done again.
-            context = _context_of(instance, "unrescue")
-            self._begin(context, instance, lambda: manager.unrescue_instance(context, instance))
+            self._begin(instance, "unrescue", manager.unrescue_instance)
+        elif instance.task_state == task_states.SOFT_DELETING:
+            # Nova would leave it so, and do nothing about any other delete.
+            self._begin(instance, "delete", manager.soft_delete_instance)
         elif instance.task_state in _AGAIN:
-            context = nova_context.get_admin_context()
-            self._begin(context, instance, lambda: manager._init_instance(context, instance))
+            self._begin(instance, None, manager._init_instance)
         else:
             return False
         return True
 
-    def _begin(self, context: Any, instance: Any, finish: Callable[[], None]) -> None:
+    def _begin(self, instance: Any, action: str | None, finish: Callable[[Any, Any], Any]) -> None:
         # Releases that lack it don't call this either.
         from nova import thread_pool_factory
 
@@ -90,12 +89,13 @@ class Restarts:
             instance.task_state,
             instance=instance,
         )
+        context = _context_of(instance, action)
         self._records.manager._start_recorded_task(
             thread_pool_factory.ExecutorType.LONG_TASK,
             f"finish {instance.task_state}",
             instance,
             context,
-            _telling(instance, finish),
+            _telling(instance, lambda: finish(context, instance)),
         )
 
     def _delete(self, context: Any, instance: Any) -> None:
@@ -222,9 +222,9 @@ def _requests(instance: Any, action: str) -> list[str]:
     return [entry.request_id for entry in actions if entry.action == action]
 
 
-def _context_of(instance: Any, action: str) -> Any:
+def _context_of(instance: Any, action: str | None) -> Any:
     """A context that ties what is done to the server's last action of this name."""
-    requests = _requests(instance, action)
+    requests = _requests(instance, action) if action else []
     if not requests:
         # Without a project, Nova takes the server's last action of any name.
         return nova_context.get_admin_context()

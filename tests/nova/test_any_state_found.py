@@ -62,6 +62,20 @@ class TestStates(Fleet):
         for server in servers:
             self.wait_until_gone(server)
 
+    @pytest.mark.skipif(not SHOWS_INSTANCES, reason="this Nova shows no servers at its start")
+    def test_a_soft_delete_that_was_interrupted_is_finished(self) -> None:
+        (node,) = self.make_nodes(1, power_state="power on")
+        compute = self.start_compute("compute1")
+        server = self.boot_at("compute1", node)
+        compute.stop()
+        where = models.Instance.uuid == server["id"]
+        self.in_cell(models.Instance, where, task_state=task_states.SOFT_DELETING)
+        self.start_compute("compute1")
+        self.wait_for(server, "SOFT_DELETED")
+        assert self.fake.node(node)["power_state"] == "power off"
+        self.delete(server)
+        assert self.fake.node(node)["instance_uuid"] is None
+
     def test_what_bare_metal_can_not_do_changes_nothing(self) -> None:
         for host, shard in (("compute1", "a"), ("compute2", "b")):
             (node,) = self.make_nodes(1, shard=shard, power_state="power on")
