@@ -3,7 +3,6 @@
 """Two processes of one host name: one serves, one waits, and a lease says which."""
 
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -78,20 +77,6 @@ def node(db: Database, server: FakeIronicServer, places: list[Place]) -> str:
     nodes: list[str] = server.fake.add_nodes(1, resource_class="gold", ports=1)
     wait_for_nodes(db, "compute1", nodes)
     return nodes[0]
-
-
-def test_after_a_power_cut_the_standby_goes_on(db, places, node) -> None:
-    first, second = places
-    refused = first.ironic.add(Status(503), "PUT")
-    uuid = create(db, node)
-    wait_for("the deployment", lambda: refused.hits)
-    assert second.changes() == 0
-    first.process.kill()
-    began = time.monotonic()
-    second.wait_for(ACTIVE)
-    # The margin is for a machine that does other things besides.
-    assert time.monotonic() - began < TTL + 10
-    wait_until(db, uuid, "active")
 
 
 def test_a_stopped_process_sends_nothing_and_is_a_standby_again(db, places, node) -> None:

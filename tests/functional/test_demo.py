@@ -80,15 +80,6 @@ def test_a_signal_in_mid_deployment_ends_it_and_leaves_nothing(demo, signum, cod
     demo.assert_nothing_left()
 
 
-def test_the_log_is_shown_when_it_is_asked_for(demo: Demo) -> None:
-    process = demo.start(*ENDLESS, "-v")
-    read_until(process, lambda line: "deploying" in line)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=SECONDS)
-    assert process.returncode == 130
-    assert "Compute service demo, version" in err
-
-
 def test_a_service_that_ends_ends_the_demo_with_its_last_words(demo: Demo) -> None:
     process = demo.start(*ENDLESS)
     read_until(process, lambda line: "deploying" in line)

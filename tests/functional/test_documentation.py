@@ -133,16 +133,6 @@ def test_readme_names_the_releases_that_are_supported() -> None:
     assert re.findall(r"^(20\S+) +(\d+) +(.+)$", table, re.MULTILINE) == rows
 
 
-def test_readme_is_rendered_by_a_package_index() -> None:
-    core = pytest.importorskip("docutils.core")
-    # What an index allows, and no more; a warning is an error.
-    settings = {"halt_level": 2, "raw_enabled": False, "file_insertion_enabled": False}
-    tree = core.publish_doctree(README.read_text(), settings_overrides=settings)
-    assert tree["title"] == "ironic-virt"
-    images = re.findall(r"^\.\. image:: (.+)$", README.read_text(), re.MULTILINE)
-    assert all((typed.ROOT / image).is_file() for image in images)
-
-
 def test_every_example_is_run_here_and_printed_there() -> None:
     printed = "".join(page.read_text() for page in EXAMPLES.parent.rglob("*.rst"))
     here = pathlib.Path(__file__).read_text()

@@ -155,19 +155,6 @@ def test_a_service_is_listed_changed_and_deleted(run: Commands, db: Database) ->
     assert db.services.list() == []
 
 
-def test_a_service_with_nodes_stays(run: Commands, db: Database, nodes: list[str]) -> None:
-    register(db, "two")
-    for host in ("one", "two"):
-        db.services.update(host, forced_down=True)
-    result = run("service", "delete", "one", "two")
-    assert (result.code, result.err) == (
-        1,
-        "Compute service 'one' can't be deleted: it has 3 compute nodes; move them to another "
-        "service first\n",
-    )
-    assert [service.host for service in db.services.list()] == ["one"]
-
-
 # -- servers ------------------------------------------------------------------
 
 

@@ -2,22 +2,18 @@
 
 """``ironic-virt-compute`` as real processes: signals, crashes, and each other."""
 
-import json
 import signal
 from collections.abc import Iterator
 
 import pytest
 import requests
 
-from ironic_virt.compute.db import Database
 from ironic_virt.compute.states import TaskState
 from ironic_virt.testing.fake_ironic import Durations, FakeIronicServer
 from tests import log_watch
 from tests.functional.compute.commands import Commands
-from tests.functional.compute.conftest import Serve
 from tests.functional.compute.processes import (
     GOLD,
-    ComputeProcess,
     built,
     create,
     deployments,
@@ -168,20 +164,6 @@ def test_diagnostics_and_a_console_while_the_service_is_down(
 # -- what happens meanwhile -------------------------------------------------------
 
 
-@pytest.mark.parametrize("durations", [Durations(deploy=3600, undeploy=0.1, clean=0.2)])
-def test_a_delete_during_the_build_ends_the_build(serve, db, server) -> None:
-    _, nodes = serve()
-    uuid = create(db, nodes[0])
-    wait_for_deployment(server, nodes[0])
-    # Waiting for its agent it isn't locked; how long that takes is the hardware's affair.
-    server.fake.set_node(nodes[0], provision_state="wait call-back", reservation=None)
-    db.instances.request(uuid, TaskState.DELETING)
-    wait_until(db, uuid, "deleted")
-    wait_for("the node to be free", lambda: db.compute_nodes.get(nodes[0]).available)
-    assert server.fake.node(nodes[0])["instance_uuid"] is None
-    assert instance_of(db, uuid).fault is None
-
-
 def test_sighup_changes_the_conductor_group_if_the_file_is_valid(serve, db, server) -> None:
     two = server.fake.add_node(conductor_group="two", **GOLD)
     group = {"conductor_group": "one"}
@@ -199,41 +181,6 @@ def test_sighup_changes_the_conductor_group_if_the_file_is_valid(serve, db, serv
     wait_for("the report", lambda: db.services.get("compute1").conductor_group == "two")
     assert service.running
     assert service.text().count(" is up") == 1
-
-
-def test_a_second_process_of_the_same_name_ends_the_first(
-    serve, db, server, ironic_clock, tmp_path, database_url
-) -> None:
-    first, nodes = serve()
-    ironic_clock.stop()
-    uuid = create(db, nodes[0])
-    wait_for_deployment(server, nodes[0])
-    other = tmp_path / "other"
-    other.mkdir()
-    second = ComputeProcess(other, "compute1", database_url, server.url)
-    try:
-        second.started()
-        assert first.wait() == 3
-        assert first.text().splitlines()[-1].count("Another process has taken over") == 1
-        ironic_clock.go_on()
-        wait_until(db, uuid, "active")
-        assert deployments(server) == nodes, "neither undid what the other did"
-        assert second.running
-    finally:
-        second.kill()
-
-
-def test_an_outage_of_ironic_is_logged_once_and_so_is_its_end(serve, db, server) -> None:
-    service, nodes = serve(2, ironic={"api_max_retries": 1, "api_retry_interval": 0})
-    server.fake.faults.status(503, count=None)
-    service.wait_for_text("The nodes could not be listed;")
-    uuid = create(db, nodes[0])
-    service.wait_for_text("spawning is tried again")
-    server.fake.faults.clear()
-    service.wait_for_text("The nodes could be listed again")
-    wait_until(db, uuid, "active")
-    assert service.text().count("The nodes could not be listed;") == 1
-    assert service.text().count("Traceback") == 0
 
 
 def test_metrics_are_offered(serve, db, server, metrics_port) -> None:
@@ -265,16 +212,3 @@ def test_metrics_are_offered(serve, db, server, metrics_port) -> None:
     wait_for("its end", lambda: requests.get(f"{page}/healthz", timeout=10).ok)
     service.signal(signal.SIGTERM)
     assert service.wait() == 0
-
-
-def test_log_lines_can_be_json(serve: Serve, db: Database) -> None:
-    service, nodes = serve(DEFAULT={"use_json": True})
-    uuid = built(db, nodes[0], request_id="req-1")
-    # Only then is its last line whole.
-    service.signal(signal.SIGTERM)
-    assert service.wait() == 0
-    lines = [json.loads(line) for line in service.text().splitlines()]
-    ours = [line for line in lines if line.get("context", {}).get("request_id") == "req-1"]
-    assert ours
-    assert {line["context"]["resource_uuid"] for line in ours} == {uuid}
-    assert any(nodes[0] in line["message"] for line in ours)

@@ -3,8 +3,6 @@
 """From Ironic's JSON to nodes: what is malformed costs its own node alone."""
 
 import json
-import logging
-import threading
 from typing import Any
 
 import pytest
@@ -236,20 +234,6 @@ def test_each_client_warns_once_for_each_node_and_cause(caplog: pytest.LogCaptur
     assert len(warnings(caplog)) == 8, "another client"
 
 
-def test_many_threads_give_one_warning(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.WARNING)
-    decoder = NodeDecoder()
-    threads = [
-        threading.Thread(target=decode, args=(node_json(traits=7),), kwargs={"decoder": decoder})
-        for _ in range(8)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(warnings(caplog)) == 1
-
-
 # -- sharing ------------------------------------------------------------------------
 
 
@@ -309,12 +293,6 @@ def test_a_node_says_its_states_in_words() -> None:
         "provision state 'deploying' (going to 'active'), "
         "power state power off (going to 'power on')"
     )
-
-
-def test_nodes_are_outside_of_the_cyclic_garbage_collection() -> None:
-    # 100,000 of them would be walked at each full collection.
-    assert Node.__struct_config__.gc is False
-    assert Node.__struct_config__.frozen is True
 
 
 def test_a_failure_text_of_ironics_is_one_line_of_bounded_length() -> None:

@@ -249,32 +249,6 @@ def test_who_says_when_does_not_stretch_the_budget() -> None:
     assert begun == [0, 0.5]
 
 
-@pytest.mark.parametrize(
-    ("lines", "errors", "slept"),
-    [
-        ("connect_retries = 2", [exceptions.IronicUnreachable("no")] * 3, 2),
-        ("connect_retries = 0", [exceptions.IronicUnreachable("no")], 0),
-        ("status_code_retries = 1", [unavailable(503), unavailable(429)], 1),
-        (
-            "connect_retries = 1\nstatus_code_retries = 1",
-            [exceptions.IronicUnreachable("no"), unavailable(), unavailable()],
-            2,
-        ),
-        (
-            "status_code_retries = 0\nretriable_status_codes = 503",
-            [unavailable(502), unavailable(503)],
-            1,
-        ),
-    ],
-)
-def test_novas_limits_of_retries_are_kept(tmp_path, lines, errors, slept) -> None:
-    clock = Clock()
-    attempt, _ = busy(clock, *errors, unavailable())
-    with pytest.raises(type(errors[-1])):
-        run(configured(tmp_path, lines, clock), attempt)
-    assert len(clock.slept) == slept
-
-
 def test_the_policy_is_that_of_the_options_with_novas_delays(tmp_path: pathlib.Path) -> None:
     clock = Clock()
     rule = configured(tmp_path, "api_max_retries = 7\napi_retry_interval = 3", clock)

@@ -377,19 +377,6 @@ def test_a_failed_delete_is_in_error_and_can_be_repeated(stage, nodes) -> None:
 # -- power ------------------------------------------------------------------------
 
 
-def test_power_is_as_asked_for(stage: ServiceStage) -> None:
-    uuid = stage.build()
-    for task, vm_state, power_state in (
-        (TaskState.REBOOTING, "active", virt.PowerState.RUNNING),
-        (TaskState.POWERING_OFF, "stopped", virt.PowerState.SHUTDOWN),
-        (TaskState.POWERING_ON, "active", virt.PowerState.RUNNING),
-        (TaskState.REBOOTING_HARD, "active", virt.PowerState.RUNNING),
-    ):
-        stage.do(uuid, task)
-        now = stage.instance(uuid)
-        assert (now.vm_state, now.task_state, now.power_state) == (vm_state, None, power_state)
-
-
 @pytest.mark.parametrize(
     ("provision_state", "vm_state"),
     [("active", "active"), ("deploy failed", "error"), ("rescue", "error")],
@@ -402,14 +389,6 @@ def test_a_hard_reboot_ends_an_error_only_on_an_active_node(
     stage.fake.set_node(nodes[0], provision_state=provision_state)
     stage.do(uuid, TaskState.REBOOTING_HARD)
     assert stage.state(uuid) == (vm_state, None)
-
-
-def test_a_power_change_that_fails_leaves_the_instance_as_it_was(stage, nodes) -> None:
-    uuid = stage.build()
-    stage.fake.fail_next("power", "bmc does not answer", nodes[0], count=2)
-    stage.do(uuid, TaskState.POWERING_OFF)
-    assert stage.state(uuid) == ("active", None)
-    assert "bmc does not answer" in stage.fault(uuid)
 
 
 # -- what is logged ---------------------------------------------------------------

@@ -5,7 +5,6 @@
 import pytest
 
 from ironic_virt import virt
-from ironic_virt.compute.errors import ConflictingRequest
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.compute.service_stage import ServiceStage
 
@@ -64,22 +63,3 @@ def test_a_node_without_a_free_port_leaves_it_as_it_was(stage, node, uuid) -> No
     assert (stage.state(uuid), ports(stage, uuid)) == (("active", None), [FIRST, SECOND])
     assert f"VIF {THIRD} could not be attached" in stage.fault(uuid)
     assert stage.instance(uuid).arguments == {}
-
-
-def test_what_ironic_will_not_detach_stays(stage: ServiceStage, node: str, uuid: str) -> None:
-    stage.fake.faults.status(409, "DELETE", "/vifs/", count=None)
-    detach(stage, uuid, FIRST)
-    assert (stage.state(uuid), ports(stage, uuid)) == (("active", None), [FIRST])
-    assert f"VIF {FIRST} could not be detached" in stage.fault(uuid)
-
-
-def test_one_that_is_stopped_or_rescued_gets_one_too(stage: ServiceStage, uuid: str) -> None:
-    stage.ask("stop", uuid)
-    attach(stage, uuid)
-    assert stage.state(uuid) == ("stopped", None)
-    detach(stage, uuid)
-    stage.ask("rescue", uuid, password="correct horse")
-    attach(stage, uuid)
-    assert (stage.state(uuid), ports(stage, uuid)) == (("rescued", None), [FIRST, SECOND])
-    with pytest.raises(ConflictingRequest, match="unrescue it first"):
-        detach(stage, uuid)

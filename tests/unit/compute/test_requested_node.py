@@ -53,16 +53,6 @@ def test_a_node_that_is_taken_or_does_not_fit_is_not_replaced(stage, nodes) -> N
     assert stage.db.compute_nodes.get(nodes[2]).instance_uuid is None
 
 
-def test_a_service_that_is_disabled_or_down_gets_none(stage, nodes) -> None:
-    stage.db.services.update("compute1", disabled=True)
-    with pytest.raises(NoValidHost):
-        create(stage, nodes[1])
-    stage.db.services.update("compute1", disabled=False)
-    stage.fake.advance(3600)
-    with pytest.raises(NoValidHost):
-        create(stage, nodes[1])
-
-
 def test_what_can_not_be_asked_for(stage: ServiceStage, nodes: list[str]) -> None:
     with pytest.raises(ComputeNodeNotFound, match=NOBODY):
         create(stage, NOBODY)

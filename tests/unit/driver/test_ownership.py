@@ -250,16 +250,6 @@ def test_warnings_come_at_the_start_and_when_members_change(fake, set_stage, cap
         assert len(live) == 1 or all("the nodes of conductor group any" in text for text in told)
 
 
-def test_with_a_shard_the_ring_is_not_used(fake, set_stage, caplog) -> None:
-    nodes = fake.add_nodes(10, shard="a")
-    stage = set_stage(fake, peer_list=PEERS, shard_key="a")
-    stage.service.live = list(HOSTS)
-    stage.driver.init_host("compute1")
-    assert stage.refresh() == nodes
-    (warning,) = logged(caplog, logging.WARNING)
-    assert "peer_list is ignored" in warning
-
-
 # -- the records --------------------------------------------------------------
 
 

@@ -3,6 +3,7 @@
 """What errors mean for a task, whichever verb it is of."""
 
 import dataclasses
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -189,3 +190,21 @@ def test_a_system_that_does_not_hear_has_its_power_cut(stage: ServiceStage) -> N
     assert stage.state(uuid) == ("stopped", None)
     asked = stage.fake.requests.matching("PUT", "/states/power$")
     assert [one.body["target"] for one in asked] == ["soft power off", "power off"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "words", "answers"),
+    [
+        ({"power_state": "power off"}, "is powered off.*no NMI was sent", []),
+        ({"driver_info": {}}, "does not support inject_nmi", [400]),
+    ],
+    ids=["off", "unsupported"],
+)
+def test_a_node_that_can_take_no_nmi_is_named(stage, nodes, fields, words, answers) -> None:
+    uuid = stage.build()
+    stage.fake.set_node(nodes[0], **fields)
+    stage.ask("trigger_crash_dump", uuid)
+    assert re.search(f"{nodes[0]}.*{words}", stage.fault(uuid))
+    asked = stage.fake.requests.matching("PUT", "/inject_nmi$")
+    assert [one.status for one in asked] == answers
+    assert stage.state(uuid) == ("active", None)

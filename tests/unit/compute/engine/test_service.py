@@ -3,31 +3,19 @@
 """A service among others: its name, its options, and a database that goes away."""
 
 import logging
-import threading
-import time
-from pathlib import Path
 from typing import Any
 
 import pytest
-from oslo_config import cfg
 
-from ironic_virt import exceptions, virt
-from ironic_virt.compute.db import Database
-from ironic_virt.compute.db.records import NewInstance, NodeReport
-from ironic_virt.compute.engine.service import Service
+from ironic_virt import virt
 from ironic_virt.compute.errors import DatabaseUnreachable, ServiceSuperseded
-from ironic_virt.compute.states import TaskState
 from tests.unit.compute.conftest import SetStage
 from tests.unit.compute.crashing import CrashingRecords, Death
 from tests.unit.compute.service_stage import (
-    FLAVOR,
     GOLD,
     ServiceStage,
-    make_conf,
-    new_uuid,
     write_conf,
 )
-from tests.unit.driver.stage import IMAGE
 
 
 class Outage(Death):
@@ -243,70 +231,3 @@ def test_what_only_a_newer_version_can_do_blocks_nothing(stage, nodes) -> None:
     stage.look(3)
     assert stage.state(plain) == ("active", None)
     assert stage.state(strange) == ("building", "levitating")
-
-
-class Hanging:
-    """A driver under which every deploy and every delete waits until the host is cleaned up."""
-
-    node_counts = None
-
-    def __init__(self, virtapi: virt.VirtAPI) -> None:
-        self._virtapi = virtapi
-        self._stopped = threading.Event()
-        self.waiting = threading.Semaphore(0)
-
-    def init_host(self, host: str) -> None:
-        pass
-
-    def cleanup_host(self) -> None:
-        self._stopped.set()
-
-    def let_go(self) -> None:
-        pass
-
-    def get_available_nodes(self, refresh: bool) -> list[str]:
-        return []
-
-    def picks_nodes(self) -> bool:
-        return False
-
-    def prepare_for_spawn(self, instance: virt.InstanceLike) -> None:
-        pass
-
-    def spawn(self, request: virt.DeployRequest) -> None:
-        self.destroy(request.instance)
-
-    def destroy(self, instance: virt.InstanceLike) -> None:
-        with self._virtapi.waiting(instance.uuid):
-            self.waiting.release()
-            self._stopped.wait(60)
-        raise exceptions.WaitCancelled(None, instance.uuid, "the service stops")
-
-
-def test_a_stop_is_served_at_once_beside_200_that_wait(records: Path) -> None:
-    conf = make_conf(records, DEFAULT={"graceful_shutdown_timeout": 3600})
-    db = Database(conf, patient=False)
-    drivers: list[Hanging] = []
-
-    def load_driver(_conf: cfg.ConfigOpts, virtapi: virt.VirtAPI) -> Any:
-        drivers.append(Hanging(virtapi))
-        return drivers[0]
-
-    service = Service(conf, db, version="1.2.3", load_driver=load_driver)
-    service.prepare()
-    db.compute_nodes.save("compute1", [NodeReport(new_uuid()) for _ in range(200)])
-    for number, node in enumerate(db.compute_nodes.list()):
-        new = NewInstance(uuid=new_uuid(), flavor=FLAVOR, image=IMAGE)
-        db.instances.create_several([(new, node)], 1)
-        if number % 2:
-            db.instances.request(new.uuid, TaskState.DELETING)
-    service.look()
-    for _ in range(200):
-        assert drivers[0].waiting.acquire(timeout=60), "more wait than work at a time"
-    began = time.monotonic()
-    assert service.stop(3600) == []
-    # One that was waited for would take twice as long, and this so long on no host.
-    assert time.monotonic() - began < 30
-    assert not db.services.is_up(db.services.get("compute1"))
-    assert len(db.instances.pending_tasks("compute1")) == 200
-    db.close()
