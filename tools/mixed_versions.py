@@ -21,7 +21,6 @@ from __future__ import annotations
 import argparse
 import io
 import json
-import os
 import random
 import signal
 import subprocess
@@ -36,11 +35,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ironic_virt.testing.fake_ironic import Durations, FakeIronic, FakeIronicServer, RealClock
-from tests.preloading import COMMANDS, Preloaded, Started
+from tests import programs
 
 _ROOT = Path(__file__).parents[1]
-_COMPUTE = "ironic_virt.cmd.compute"
-_FURTHER = (_COMPUTE, "ironic_virt.compute.engine.process", "ironic_virt.driver.driver")
 _HOSTS, _NODES, _PROCESSES, _STEPS, _PAUSE, _SECONDS = "ab", 8, 2, 10, 0.7, 120.0
 _ACTS = ("start", "start", "start", "stop", "kill", "create", "create", "delete")
 _BUILD = (
@@ -69,28 +66,26 @@ def export(commit: str, directory: Path) -> Path:
     return directory
 
 
-class Version:
-    """A version's programs, forked from a process that has imported them once."""
+class Version(NamedTuple):
+    """A version's programs."""
 
-    def __init__(self, name: str, tree: Path) -> None:
-        self.name = name
-        self._preloaded = Preloaded(_FURTHER, tree)
-        self.close = self._preloaded.close
+    name: str
+    tree: Path
 
-    def start(self, log: Path, *words: str, module: str = COMMANDS) -> Started:
+    def start(
+        self, log: Path, *words: str, module: str = programs.COMMAND
+    ) -> subprocess.Popen[bytes]:
         """Start a program; its output goes to the end of a file, errors of commands to another."""
-        errors = log if module == _COMPUTE else log.with_name("errors")
+        errors = log if module == programs.COMPUTE else log.with_name("errors")
         with log.open("ab") as stdout, errors.open("ab") as stderr:
-            return self._preloaded.start(
-                words, stdout=stdout, stderr=stderr, environ=os.environ, module=module
-            )
+            return programs.start(module, *words, stdout=stdout, stderr=stderr, tree=self.tree)
 
 
 class Process(NamedTuple):
     """A process of a service."""
 
     version: Version
-    started: Started
+    started: subprocess.Popen[bytes]
 
 
 class Cloud:
@@ -163,7 +158,7 @@ class Cloud:
     def start(self, host: str, version: Version) -> Process:
         """Start a process of a service, which waits if another one is active."""
         words = ("--config-file", str(self._directory / f"{host}.conf"))
-        started = version.start(self._directory / "log", *words, module=_COMPUTE)
+        started = version.start(self._directory / "log", *words, module=programs.COMPUTE)
         process = Process(version, started)
         self._services[host].append(process)
         return process
@@ -353,11 +348,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as directory:
         former = export(args.commit, Path(directory, "former"))
         versions = [Version("the former version", former), Version("this version", _ROOT)]
-        try:
-            failed = run_orders(seeds, versions, Path(directory))
-        finally:
-            for version in versions:
-                version.close()
+        failed = run_orders(seeds, versions, Path(directory))
     seconds = round(time.monotonic() - began)
     print(f"mixed versions: {args.orders} orders, {seconds} s, {len(failed)} failed: {failed}")
     return bool(failed)

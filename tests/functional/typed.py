@@ -8,18 +8,18 @@ import re
 import shlex
 import signal
 import subprocess
-import sys
 import textwrap
 from collections.abc import Iterator, Mapping
 
 import pytest
 
-from tests import preloaded
+from tests import programs
 
 ROOT = pathlib.Path(__file__).parents[2]
 _BLOCK = r"\.\. code-block:: {}\n(?:   :.*\n)*\n((?:   .*\n|\n)+)"
 _PROGRAMS = {
-    "ironic-virt-compute": "ironic_virt.cmd.compute",
+    "ironic-virt": programs.COMMAND,
+    "ironic-virt-compute": programs.COMPUTE,
     "ironic-virt-fake-ironic": "ironic_virt.cmd.fake_ironic",
 }
 
@@ -58,21 +58,10 @@ class Reader:
         self._bin = directory / "bin"
         self._bin.mkdir()
         for name, module in _PROGRAMS.items():
-            self._write(name, f'exec {sys.executable} -m {module} "$@"')
-        # What is typed often; the others are seen to start as a reader starts them.
-        self.have_loaded("ironic-virt", preloaded.COMMAND)
+            programs.write_script(self._bin / name, module)
         # All that would be installed is here.
-        self._write("pip", "exit 0")
+        (self._bin / "pip").symlink_to("/bin/true")
         self._process: subprocess.Popen[str] | None = None
-
-    def have_loaded(self, program: str, module: str) -> None:
-        """Start a program without its imports from now on, which take longer than its work."""
-        preloaded.write_script(self._bin / program, module)
-
-    def _write(self, name: str, line: str) -> None:
-        path = self._bin / name
-        path.write_text(f"#!/bin/sh\n{line}\n")
-        path.chmod(0o755)
 
     def type_in(
         self,
@@ -108,7 +97,6 @@ class Reader:
             stderr=subprocess.STDOUT,
             text=True,
             start_new_session=True,
-            pass_fds=[preloaded.channel()],
         )
         out, _ = self._process.communicate(timeout=seconds)
         assert self._process.returncode in (0, 143), out

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,9 +19,8 @@ from typing import Any, TypeVar
 from ironic_virt import virt
 from ironic_virt.compute.db import Database, records
 from ironic_virt.testing.fake_ironic import FakeIronicServer
+from tests import programs
 from tests.functional.compute.stage import new_uuid
-from tests.preloaded import COMPUTE, preloaded
-from tests.preloading import Started
 from tests.records import instance_of
 
 T = TypeVar("T")
@@ -66,7 +66,7 @@ class ComputeProcess:
             },
         }
         self.configure(**sections)
-        self._process: Started | None = None
+        self._process: subprocess.Popen[bytes] | None = None
 
     def configure(self, **sections: dict[str, Any]) -> None:
         """Add options to its file; ``None`` takes one out."""
@@ -82,17 +82,12 @@ class ComputeProcess:
     @property
     def module(self) -> str:
         """What is run."""
-        return COMPUTE
+        return programs.COMPUTE
 
     def start(self, *argv: str) -> ComputeProcess:
         with self.log.open("ab") as log:
-            self._process = preloaded().start(
-                ["--config-file", str(self.config), *argv],
-                stdout=log,
-                stderr=log,
-                environ=os.environ,
-                module=self.module,
-            )
+            options = ("--config-file", str(self.config), *argv)
+            self._process = programs.start(self.module, *options, stdout=log, stderr=log)
         return self
 
     def started(self) -> ComputeProcess:

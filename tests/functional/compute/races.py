@@ -9,8 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.preloaded import SECONDS, preloaded
-from tests.preloading import Started
+from tests import programs
 
 
 class Racer:
@@ -24,9 +23,7 @@ class Racer:
         ours, theirs = os.pipe()
         self._said = os.fdopen(ours)
         with os.fdopen(theirs, "w") as out:
-            self.process: Started = preloaded().start(
-                arguments, stdout=out, stderr=out, environ=os.environ, module=module
-            )
+            self.process = programs.start(module, *arguments, stdout=out, stderr=out)
 
     def read_line(self) -> str:
         """What it says next."""
@@ -35,13 +32,13 @@ class Racer:
     def to_the_end(self) -> list[str]:
         """What it says until its end, which has to be a good one."""
         said = self._said.read().splitlines()
-        assert self.process.wait(SECONDS) == 0, said
+        assert self.process.wait(programs.SECONDS) == 0, said
         return said
 
     def kill(self) -> None:
         """End it, if it runs."""
         self.process.kill()
-        self.process.wait(SECONDS)
+        self.process.wait(programs.SECONDS)
         self._said.close()
 
 

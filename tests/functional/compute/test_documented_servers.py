@@ -9,7 +9,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests import preloaded
 from tests.config_drives import sent_drives
 from tests.functional import typed
 from tests.ports import reserved_port
@@ -50,7 +49,6 @@ def test_its_commands_lead_to_a_server_and_back(reader: typed.Reader, port: int)
     text = PAGE.read_text()
     (config,) = typed.blocks(text, "ini")
     (reader.here / "ironic-virt.conf").write_text(config.replace("6385", str(port)) + QUICK)
-    reader.have_loaded("ironic-virt-compute", preloaded.COMPUTE)
     said = reader.type_in(
         typed.commands(text),
         ready=READY,
@@ -71,14 +69,12 @@ def test_its_commands_lead_to_a_server_and_back(reader: typed.Reader, port: int)
 
 
 @pytest.mark.parametrize(
-    ("page", "heading", "loaded"),
-    [(README, "Without Nova", False), (START, "On the fake Ironic", True)],
+    ("page", "heading"),
+    [(README, "Without Nova"), (START, "On the fake Ironic")],
     ids=["README", "start"],
 )
-def test_what_a_newcomer_types_works_as_printed(reader, port, page, heading, loaded) -> None:
+def test_what_a_newcomer_types_works_as_printed(reader, port, page, heading) -> None:
     text = typed.section(page, heading)
-    if loaded:
-        reader.have_loaded("ironic-virt-compute", preloaded.COMPUTE)
     (config,) = typed.blocks(text, "ini")
     (reader.here / "ironic-virt.conf").write_text(config.replace("6385", str(port)))
     said = reader.type_in(

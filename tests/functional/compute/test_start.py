@@ -5,7 +5,6 @@
 import signal
 import socket
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,8 @@ import sqlalchemy as sa
 
 from ironic_virt.compute.db import Database
 from ironic_virt.testing.fake_ironic import FakeIronicServer
-from tests import preloaded
-from tests.functional.compute.processes import SECONDS, ComputeProcess, wait_for
+from tests import programs
+from tests.functional.compute.processes import ComputeProcess, wait_for
 
 
 @pytest.fixture
@@ -40,7 +39,7 @@ def refused(service: ComputeProcess, code: int, **sections: Any) -> str:
 
 def run(*argv: str) -> subprocess.CompletedProcess[str]:
     """Run the command to its end."""
-    return preloaded.run(preloaded.COMPUTE, *argv)
+    return programs.run(programs.COMPUTE, *argv)
 
 
 def errors(result: subprocess.CompletedProcess[str]) -> list[str]:
@@ -57,14 +56,7 @@ def test_help_and_version_are_given() -> None:
     helped = run("--help")
     assert helped.returncode == 0
     assert "--config-file" in helped.stdout
-    # Not preloaded, as an operator starts it.
-    version = subprocess.run(
-        [sys.executable, "-m", preloaded.COMPUTE, "--version"],
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
+    version = run("--version")
     assert version.returncode == 0
     assert version.stdout.startswith("ironic-virt-compute ")
 

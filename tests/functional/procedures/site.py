@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests import preloaded
+from tests import programs
 from tests.functional.compute.processes import wait_for
 from tests.functional.procedures.pages import Command, File, steps
 
@@ -27,10 +27,10 @@ ETC = "/etc/ironic-virt"
 _HERE = Path(__file__).parent
 _SECONDS = 600
 _SCRIPTS = {
-    "ironic-virt": preloaded.COMMAND,
-    "ironic-virt-manage": preloaded.MANAGE,
-    "ironic-virt-compute": preloaded.COMPUTE,
-    "baremetal": preloaded.BAREMETAL,
+    "ironic-virt": programs.COMMAND,
+    "ironic-virt-manage": programs.MANAGE,
+    "ironic-virt-compute": programs.COMPUTE,
+    "baremetal": "ironicclient.shell",
 }
 
 
@@ -54,7 +54,7 @@ class Site:
             path.mkdir()
         shutil.copy(_HERE / "systemctl", self._bin)
         for name, module in _SCRIPTS.items():
-            preloaded.write_script(self._bin / name, module)
+            programs.write_script(self._bin / name, module)
         self._records = database_url.removeprefix("sqlite:///")
         self._transcript: list[str] = []
         self._environment = {
@@ -186,7 +186,6 @@ api_retry_interval = 1
                 cwd=self.home,
                 env=self._environment,
                 timeout=_SECONDS,
-                pass_fds=[preloaded.channel()],
                 check=False,
             ).returncode
         if code:
