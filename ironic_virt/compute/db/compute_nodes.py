@@ -22,7 +22,7 @@ from ironic_virt.request.spec import placement_class
 _NODE = tables.compute_nodes
 _HINT = ": where Ironic picks the nodes, there are pools of them ('ironic-virt node list --pools')"
 COLUMNS = tables.columns(_NODE, records.ComputeNode)
-# What a service's refresh writes, as :func:`_reported` has it.
+# What a service's refresh writes, as :func:`_report_values` has it.
 _REPORTED = (
     *("name", "vcpus", "memory_mb", "local_gb", "cpu_arch", "resource_class", "placement_class"),
     *("traits", "stats", "in_use", "available", "cleaning"),
