@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import IO, Any
 
+_ROOT = Path(__file__).parents[1]
 COMMAND = "ironic_virt.cmd.shell"
 COMPUTE = "ironic_virt.cmd.compute"
 MANAGE = "ironic_virt.cmd.manage"
@@ -52,6 +53,7 @@ def run(module: str, *argv: str) -> subprocess.CompletedProcess[str]:
 
 
 def write_script(path: Path, module: str) -> None:
-    """Make a script that is a program."""
-    path.write_text(f'#!/bin/sh\nexec {shlex.join(_line(module))} "$@"\n')
+    """Make a script that is a program of this checkout, wherever it is run."""
+    line = shlex.join(["env", f"PYTHONPATH={_ROOT}", *_line(module)])
+    path.write_text(f'#!/bin/sh\nexec {line} "$@"\n')
     path.chmod(0o755)
