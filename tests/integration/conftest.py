@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from ironic_virt import virt
 from ironic_virt.testing.fault_proxy import FaultProxy
 from tests.integration.services import Operator
 from tests.integration.stage import Stage
@@ -55,12 +54,6 @@ def stage(tmp_path: Path, ironic_on_mariadb: real_ironic.RealIronic) -> Iterator
 def node(stage: Stage) -> str:
     """A node that is free."""
     return stage.node()
-
-
-@pytest.fixture
-def instance(stage: Stage) -> virt.Instance:
-    """An instance that is active on its own node."""
-    return stage.active()
 
 
 @pytest.fixture

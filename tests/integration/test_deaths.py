@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Rebuilds and rescues on a real Ironic: a service that dies in one."""
+"""Deployments, rebuilds and rescues on a real Ironic: a service that dies in one."""
 
 from collections.abc import Callable
 
@@ -14,6 +14,10 @@ from tests.integration.stage import Stage
 LONG_AGO = "2020-01-01 00:00:00"
 
 Act = Callable[[Service, virt.Instance], None]
+
+
+def spawn(service: Service, instance: virt.Instance) -> None:
+    service.spawn(instance, [virt.Vif(instance.uuid)])
 
 
 def rescue(service: Service, instance: virt.Instance) -> None:
@@ -42,13 +46,21 @@ def see_it_rebuilt_once(stage: Stage, service: Service, instance: virt.Instance)
     ids=["before", "after"],
 )
 @pytest.mark.parametrize(
-    ("act", "wanted"), [(Service.rebuild, "active"), (rescue, "rescue"), (unrescue, "active")]
+    ("act", "wanted", "changes"),
+    [
+        (spawn, "active", {"PATCH", "POST", "PUT"}),
+        (Service.rebuild, "active", {"PATCH", "PUT"}),
+        (rescue, "rescue", {"PUT"}),
+        (unrescue, "active", {"PUT"}),
+    ],
 )
-def test_a_service_that_died_carries_on(stage: Stage, act: Act, wanted: str, after: bool) -> None:
+def test_a_service_that_died_carries_on(stage: Stage, act: Act, wanted, changes, after) -> None:
     """It dies at its first request, then, with another instance, at its second, and so on."""
 
     def make() -> virt.Instance:
-        instance = stage.active()
+        instance = stage.instance()
+        if act is not spawn:
+            stage.service.spawn(instance, [])
         if act is unrescue:
             rescue(stage.service, instance)
         stage.operator.force(node_of(instance), provision_updated_at=LONG_AGO)
@@ -62,6 +74,13 @@ def test_a_service_that_died_carries_on(stage: Stage, act: Act, wanted: str, aft
         assert (there["provision_state"], there["instance_uuid"]) == (wanted, instance.uuid), death
         if act is Service.rebuild:
             see_it_rebuilt_once(stage, restarted, instance)
+        assert stage.operator.vifs(node_of(instance)) == [instance.uuid] * (act is spawn)
         restarted.destroy(instance)
-    changes = {"PATCH", "PUT"} if act is Service.rebuild else {"PUT"}
+        left = stage.operator.wait_for_state(node_of(instance), "available")
+        assert (left["instance_uuid"], left["instance_info"], left["protected"]) == (
+            None,
+            {},
+            False,
+        )
+        assert stage.operator.vifs(node_of(instance)) == []
     assert changes <= {death.partition(" ")[0] for death in deaths}, deaths

@@ -2,12 +2,11 @@
 
 """``make demo IRONIC=real``: the whole way, and early ends."""
 
-import signal
 from collections.abc import Iterator
 
 import pytest
 
-from tests.functional.demo_process import SECONDS, Demo, read_until
+from tests.functional.demo_process import Demo
 
 # An Ironic is started, and then a dozen processes one after the other.
 pytestmark = pytest.mark.timeout(900)
@@ -32,17 +31,4 @@ def test_it_goes_all_the_way_on_the_real_ironic(demo: Demo) -> None:
     assert (result.returncode, result.stderr) == (0, ""), result.stdout
     assert "Started Ironic 39.0.0, API 1.115, 5 nodes: " in result.stdout
     assert result.stdout.splitlines()[-1].startswith("Every node is available again")
-    demo.assert_nothing_left()
-
-
-@pytest.mark.parametrize(
-    "moment", ["Starting Ironic", pytest.param("deploying", marks=pytest.mark.seldom)]
-)
-@pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_stops_the_real_ironic_too(demo, moment, signum, code) -> None:
-    process = demo.start("--deploy-time", "60")
-    read_until(process, lambda line: moment in line)
-    process.send_signal(signum)
-    _, err = process.communicate(timeout=SECONDS)
-    assert (process.returncode, err) == (code, "ironic-virt: interrupted\n" * (code == 130))
     demo.assert_nothing_left()

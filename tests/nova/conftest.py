@@ -82,9 +82,3 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_testnodedown(node: Any) -> None:
     """Take them; a process that has crashed has none."""
     figures.unpack(getattr(node, "workeroutput", {}).get(_FIGURES, ()))
-
-
-def pytest_terminal_summary(terminalreporter) -> None:
-    """Print what both drivers took, side by side."""
-    for line in figures.table():
-        terminalreporter.write_line(line)

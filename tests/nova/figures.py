@@ -114,20 +114,3 @@ def compared() -> Iterator[tuple[str, Figure, Figure]]:
         theirs, ours = _taken.get((step, IN_TREE)), _taken.get((step, OURS))
         if theirs is not None and ours is not None:
             yield step, theirs, ours
-
-
-def table() -> Iterator[str]:
-    """All figures, a step a line."""
-    if not _taken:
-        return
-    yield ""
-    yield f"{'':34} {'wall time, s':>16} {'to Ironic':>16} {'to Placement':>16}"
-    yield f"{'':34}" + f" {IN_TREE:>8}{OURS:>8}" * 3
-    for step in dict.fromkeys(step for step, _ in _taken):
-        line = f"{step:34}"
-        for field, form in (("seconds", ".1f"), ("ironic", "d"), ("placement", "d")):
-            line += " "
-            for driver in (IN_TREE, OURS):
-                figure = _taken.get((step, driver))
-                line += f"{'-' if figure is None else format(getattr(figure, field), form):>8}"
-        yield line

@@ -11,8 +11,6 @@ from nova import exception, objects
 from nova.scheduler import host_manager, weights
 from nova.scheduler.filters import (
     HostFilterHandler,
-    compute_capabilities_filter,
-    json_filter,
 )
 from oslo_config import cfg
 
@@ -140,22 +138,6 @@ def test_the_order_in_which_nodes_are_tried(policy, members, order) -> None:
     handler = weights.HostWeightHandler()
     weighed = handler.get_weighed_objects([weigher], hosts, request(policy, members))
     assert [one.obj.nodename for one in weighed] == order
-
-
-def test_racks_by_what_nova_has_today() -> None:
-    hosts = [host("n1"), host("n2")]
-    for number, one in enumerate(hosts, start=1):
-        one.stats = {"rack": f"r{number}"}
-    flavor = objects.Flavor(extra_specs={"capabilities:rack": "<or> r2 <or> r3"})
-    spec = objects.RequestSpec(
-        instance_uuid=NEW,
-        flavor=flavor,
-        scheduler_hints={"query": ['["=", "$stats.rack", "r1"]']},
-    )
-    by_flavor = compute_capabilities_filter.ComputeCapabilitiesFilter()
-    by_query = json_filter.JsonFilter()
-    assert [by_flavor.host_passes(one, spec) for one in hosts] == [False, True]
-    assert [by_query.host_passes(one, spec) for one in hosts] == [True, False]
 
 
 @pytest.mark.parametrize(

@@ -92,21 +92,6 @@ def test_afterwards_one_that_was_stopped_is_what_its_power_says(
     assert stage.state(uuid) == (left, None)
 
 
-def test_a_delete_ends_the_wait_for_the_rescue_system(stage, node, uuid) -> None:
-    stage.requests.ask("rescue", uuid, password=PASSWORD)
-    wait = stage.ironic.driver._rescue._wait  # type: ignore[attr-defined]
-
-    def meanwhile(*args: object) -> object:
-        stage.requests.ask("delete", uuid)
-        stage.service.look()
-        return wait(*args)
-
-    stage.ironic.driver._rescue._wait = meanwhile  # type: ignore[attr-defined]
-    stage.look(2)
-    assert stage.state(uuid) == ("deleted", None)
-    assert stage.instance(uuid).fault is None
-
-
 def test_what_ironic_refuses_leaves_it_as_it_was(stage, node, uuid) -> None:
     stage.fake.set_node(node, maintenance=True, maintenance_reason="fan")
     rescue(stage, uuid)
