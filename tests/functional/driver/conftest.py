@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from ironic_virt import virt
-from ironic_virt.testing.fake_ironic import Durations, FakeIronic, FakeIronicServer
+from ironic_virt.testing.fake_ironic import Durations, FakeIronicServer
 from tests import compute_service
-from tests.clock import StoppableClock
 
 
 class Service(compute_service.Service):
@@ -27,15 +26,10 @@ class Service(compute_service.Service):
 
 
 @pytest.fixture
-def ironic_clock() -> StoppableClock:
-    return StoppableClock()
-
-
-@pytest.fixture
-def server(ironic_clock: StoppableClock) -> Iterator[FakeIronicServer]:
+def server() -> Iterator[FakeIronicServer]:
     """A fake Ironic over HTTP, in real time and quick."""
     durations = Durations(deploy=0.4, undeploy=0.1, clean=0.3)
-    with FakeIronicServer(FakeIronic(clock=ironic_clock, durations=durations)) as running:
+    with FakeIronicServer(durations=durations) as running:
         yield running
 
 

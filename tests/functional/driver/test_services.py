@@ -8,13 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 from ironic_virt import exceptions, virt
 from ironic_virt.testing.fake_ironic import FakeIronicServer
-from ironic_virt.testing.fake_ironic.journal import Entry
 from tests.functional.compute.processes import wait_for
 from tests.functional.driver.conftest import Service
 
 Start = Callable[..., Service]
 AT_ONCE = 20
-LOOKS = 5
 
 
 def test_many_instances_at_once_come_and_go(server, start_service) -> None:
@@ -31,30 +29,6 @@ def test_many_instances_at_once_come_and_go(server, start_service) -> None:
         list(threads.map(service.destroy, instances))
     wait_until_available(server)
     assert [strip(node) for node in server.fake.nodes()] == before
-
-
-def test_they_wait_on_few_requests(server, ironic_clock, start_service) -> None:
-    service = start_service()
-    nodes = server.fake.add_nodes(AT_ONCE, ports=1)
-    ironic_clock.stop()
-
-    def while_all_wait() -> list[Entry]:
-        """The requests since the last deploy request, once there were some looks."""
-        entries = list(server.fake.requests)
-        told = [at for at, entry in enumerate(entries) if entry.path.endswith("/provision")]
-        since = entries[told[-1] + 1 :] if len(told) == AT_ONCE else []
-        looks = sum("provision_state=deploying" in entry.query for entry in since)
-        return since if looks >= LOOKS else []
-
-    with ThreadPoolExecutor(AT_ONCE) as threads:
-        try:
-            spawned = threads.map(service.spawn, map(service.instance_on, nodes))
-            since = wait_for("looks", while_all_wait)
-        finally:
-            ironic_clock.go_on()
-        list(spawned)
-    # A look is for all of them, but for one before the second began to wait.
-    assert len(since) <= 2 * LOOKS
 
 
 def test_two_services_that_want_the_same_nodes_never_share_one(server, start_service) -> None:

@@ -48,51 +48,6 @@ def test_a_stop_ends_the_program_its_children_and_directory(directory, pipe):
     process.stop()
 
 
-def test_a_program_that_ignores_sigterm_is_killed(directory, pipe):
-    process = ServerProcess(
-        shell(pipe, "trap '' TERM; echo ready >&3; while :; do sleep 1000; done"),
-        directory=directory,
-        log=directory / "log",
-        grace=0.2,
-    )
-    with pipe.open() as held:
-        assert [held.readline() for _ in range(2)] == ["started\n", "ready\n"]
-        process.stop()
-        assert held.read() == ""
-    assert process.exit_status == 128 + signal.SIGKILL
-
-
-HASTY = """
-import os, signal, subprocess, sys
-from ironic_virt.testing import supervise
-start = subprocess.Popen
-
-def start_and_be_told(*arguments, **options):
-    child = start(*arguments, **options)
-    os.kill(os.getpid(), getattr(signal, sys.argv[1]))
-    return child
-
-subprocess.Popen = start_and_be_told
-sys.exit(supervise.supervise(10.0, sys.argv[2], sys.argv[3:]))
-"""
-
-
-@pytest.mark.parametrize("name", ["SIGUSR1", "SIGTERM"])
-def test_a_signal_while_the_program_starts_is_not_lost(directory, pipe, name):
-    command = shell(pipe, "sleep 1000 & wait")
-    # Where the program is ended before it opens the pipe, nobody else would.
-    with (
-        subprocess.Popen(
-            [sys.executable, "-c", HASTY, name, str(directory), *command], stdin=subprocess.PIPE
-        ) as supervisor,
-        open(os.open(pipe, os.O_RDWR), "w"),
-        pipe.open(),
-    ):
-        status = supervisor.wait()
-    assert status > 128
-    assert directory.exists() is (name == "SIGUSR1")
-
-
 STARTER = """
 import os, sys
 from pathlib import Path
