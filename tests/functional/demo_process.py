@@ -60,7 +60,7 @@ class Demo:
             assert time.monotonic() < deadline, left
             time.sleep(0.05)
         for process in self._processes:
-            # What commands are forked from sees that the demo is gone, and ends.
+            # Nor one without the directory on its command line.
             while _is_there(process.pid):
                 assert time.monotonic() < deadline, f"session {process.pid} is still there"
                 time.sleep(0.02)
