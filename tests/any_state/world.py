@@ -197,9 +197,10 @@ class World(Fleet):
         self.clock.advance(2 * staging.FAR)
 
     def _fix(self) -> None:
-        """Have an operator fix all that the doctor can fix."""
-        for code in sorted(self.check().keys() & corrections.CORRECTIONS.keys()):
-            self.run_fleet(["check", *self.service_files, "--fix", code, "--apply"])
+        """Have an operator fix all that the doctor can fix, and what comes to light by that."""
+        for _ in range(2):
+            for code in sorted(self.check().keys() & corrections.CORRECTIONS.keys()):
+                self.run_fleet(["check", *self.service_files, "--fix", code, "--apply"])
 
     def _until(self, is_so: Callable[[], bool]) -> None:
         deadline = time.monotonic() + _LONGEST
