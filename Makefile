@@ -40,8 +40,9 @@ SEEDS ?= 1000
 FIRST ?=
 SEED ?=
 SIMULATE_ARGS ?=
-# How many nodes make any-state has, and further arguments.
+# How many nodes make any-state has, how many of them with Nova's own driver, further arguments.
 TRIPLES ?= 10000
+IN_TREE ?= 500
 ANY_STATE_ARGS ?=
 # Further arguments of make verbs: --states, --verbs, --table.
 VERBS_ARGS ?=
@@ -137,7 +138,11 @@ nova: $(NOVA)/.made-$(DIGEST) ## Run the driver in the real Nova, and compare it
 .PHONY: any-state
 any-state: $(NOVA)/.made-$(DIGEST) ## Take TRIPLES=10000 nodes in any states of Ironic, Nova, Placement to sound ones
 	$(NOVA)/bin/python -W ignore -m tests.any_state --triples $(TRIPLES) \
-		$(if $(SEED),--seed $(SEED)) $(ANY_STATE_ARGS)
+		--in-tree $(IN_TREE) $(if $(SEED),--seed $(SEED)) $(ANY_STATE_ARGS)
+
+.PHONY: any-state-real
+any-state-real: ## Take 300 of them over the real Ironic
+	$(MAKE) any-state TRIPLES=300 IN_TREE=0 ANY_STATE_ARGS="--real --jobs 1 $(ANY_STATE_ARGS)"
 
 .PHONY: verbs
 verbs: $(NOVA)/.made-$(DIGEST) ## Ask each verb of Nova's API of servers in each state, and write the table
@@ -202,8 +207,8 @@ nightly: export IRONIC_VIRT_TEST_DEPTH := nightly
 nightly: export FIRST := $(shell expr $$(date +%s) / 86400 \* 1000)
 nightly: ## Run every lane whole, with long histories and all databases: hours
 	$(MAKE) --keep-going lint docs pictures-check test fuzz simulate simulate-long chaos chaos-disk \
-		databases conformance tempest integration nova any-state verbs-check mixed-versions \
-		nova-deployment dist-check floors pythons releases metal metal-night
+		databases conformance tempest integration nova any-state any-state-real verbs-check \
+		mixed-versions nova-deployment dist-check floors pythons releases metal metal-night
 
 # Files to spell-check. tests/ contains deliberate misspellings.
 SPELLED := *.rst *.md doc/source etc releasenotes/notes ironic_virt

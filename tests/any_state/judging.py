@@ -19,7 +19,6 @@ from nova.db.main import models
 from placement.db.sqlalchemy import models as placement_models
 
 from ironic_virt.testing.fake_ironic import FakeIronic, states
-from ironic_virt.testing.fake_ironic.journal import Entry
 from tests.any_state import staging, triples
 from tests.any_state.staging import Staged
 
@@ -150,7 +149,7 @@ class Judge:
 
     :ivar before, settled, after: how it was, after everything, and after the same again.
     :ivar findings: the doctor's last, with which the operator is left.
-    :ivar sent: the changes that were sent to Ironic.
+    :ivar sent: the changes that were sent to Ironic: method, path, body.
     :ivar free_wrongly: nodes that were offered and not free, with their state.
     """
 
@@ -158,7 +157,7 @@ class Judge:
     settled: View
     after: View
     findings: list[dict[str, str]]
-    sent: list[Entry]
+    sent: list[str]
     free_wrongly: Mapping[str, str]
 
     def outcome(self, one: Staged) -> Outcome:
@@ -189,11 +188,7 @@ class Judge:
 
     def _touches(self, one: Staged) -> list[str]:
         own = (f"/nodes/{one.node}", f"/allocations/{one.instance}")
-        return [
-            f"{entry.method} {entry.path} {entry.body}"
-            for entry in self.sent
-            if any(path in entry.path for path in own)
-        ]
+        return [line for line in self.sent if any(path in line for path in own)]
 
     def _names(self, one: Staged) -> tuple[str, ...]:
         uuids = [one.node, one.server]

@@ -31,7 +31,7 @@ SOON, FAR = 20.0, 1_000_000.0
 """Seconds of Ironic's clock until a state is left by itself, early and late."""
 SHARD = "a"
 _CLASS = "baremetal-gold"
-_LONG_AGO = datetime.datetime(2025, 1, 1)  # noqa: DTZ001 - as Nova's databases have it
+LONG_AGO = datetime.datetime(2025, 1, 1)  # noqa: DTZ001 - as Nova's databases have it
 _FIRST = 1000
 """The id of the first row that is made here."""
 _OPERATIONS = {
@@ -60,7 +60,7 @@ _TABLES = {
     ),
 }
 """A cell's tables about servers, each with the column that has the server's uuid."""
-_UNLOCKED = (states.DEPLOYWAIT, states.CLEANWAIT, states.INSPECTWAIT, states.RESCUEWAIT)
+UNLOCKED = (states.DEPLOYWAIT, states.CLEANWAIT, states.INSPECTWAIT, states.RESCUEWAIT)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class Template:
 
     def __init__(self, fake: FakeIronic, node: str, server: str, other: str) -> None:
         self._fake = fake
-        self._node, self._server = node, server
+        self._node, self._server, self._other = node, server, other
         self._ironic = fake.node(node)
         with writer(main_db) as session:
             tables = models.BASE.metadata.tables
@@ -128,8 +128,7 @@ class Template:
     def stage(self, drawn: Iterable[Triple], chance: random.Random) -> list[Staged]:
         """Have a node for each triple, and all that is said of it."""
         staged = [Staged(triple, *(_new_uuid(chance) for _ in range(3))) for triple in drawn]
-        for one in staged:
-            self._make_node(one)
+        self._make_nodes(staged)
         with writer(main_db) as session:
             _insert(session, models.BASE.metadata.tables, self._of_nova(staged))
         with writer(api_db) as session:
@@ -140,9 +139,23 @@ class Template:
 
     # -- Ironic -----------------------------------------------------------------
 
-    def _make_node(self, staged: Staged) -> None:
-        triple, node = staged.triple, staged.node
+    def _make_nodes(self, staged: list[Staged]) -> None:
+        store = self._fake.bm.store
+        for one in staged:
+            self._fake.add_node(uuid=one.node, **self._fields(one))
+            row = store.nodes.get(one.node)
+            assert row is not None
+            with self._fake.lock:
+                if one.triple.allocation:
+                    self._allocate(row, one.instance)
+                if one.triple.moves != triples.NEVER:
+                    self._set_going(row, one.triple)
+
+    def _fields(self, staged: Staged) -> dict[str, Any]:
+        triple = staged.triple
         fields: dict[str, Any] = {
+            "shard": SHARD,
+            "resource_class": _CLASS,
             "provision_state": triple.provision,
             "target_provision_state": states.TARGETS.get(triple.provision),
             "provision_updated_at": "2025-01-01T00:00:00+00:00",
@@ -157,15 +170,7 @@ class Template:
             fields["target_provision_state"] = states.MANAGEABLE
         if triple.marked:
             fields |= self._marks(triple, staged.server)
-        self._fake.add_node(uuid=node, shard=SHARD, resource_class=_CLASS, **fields)
-        bm = self._fake.bm
-        row = bm.store.nodes.get(node)
-        assert row is not None
-        with self._fake.lock:
-            if triple.allocation:
-                self._allocate(row, staged.instance)
-            if triple.moves != triples.NEVER:
-                self._set_going(row, triple)
+        return fields
 
     def _marks(self, triple: Triple, server: str) -> dict[str, Any]:
         """What this driver has written to the node of its server, by how far that has come."""
@@ -225,7 +230,7 @@ class Template:
 
         delay = SOON if triple.moves == triples.EARLY else FAR
         operations.run(bm, row, operation, finish, delay=delay)
-        if triple.provision in _UNLOCKED:
+        if triple.provision in UNLOCKED:
             bm.unlock(row)
 
     # -- Nova -------------------------------------------------------------------
@@ -246,7 +251,7 @@ class Template:
                 for position, row in enumerate(rows):
                     own = number * 100 + position
                     if is_deleted:
-                        gone = {"deleted": own, "deleted_at": _LONG_AGO}
+                        gone = {"deleted": own, "deleted_at": LONG_AGO}
                     new = {**row, "id": own, **gone, _TABLES[name]: one.server}
                     if name == "instances":
                         new |= {

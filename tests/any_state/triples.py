@@ -23,7 +23,7 @@ USUAL, UNUSUAL = "usual", "unusual"
 EARLY, LATE, NEVER = "early", "late", "never"
 RIGHT, WRONG, FULL = "right", "wrong", "reserved"
 
-_MOVING = states.UNSTABLE - {states.SERVICEWAIT}
+MOVING = states.UNSTABLE - {states.SERVICEWAIT}
 """States that Ironic leaves by itself; a step decides when servicing goes on."""
 _TO_MANAGEABLE = (states.CLEANING, states.CLEANWAIT, states.CLEANHOLD, states.CLEANFAIL)
 
@@ -117,7 +117,7 @@ IMPOSSIBLE: dict[str, Rule] = {
         one.retired and one.provision == states.AVAILABLE
     ),
     "what Ironic does ends, if in failure when its conductor starts again": lambda one: (
-        (one.moves != NEVER) != (one.provision in _MOVING)
+        (one.moves != NEVER) != (one.provision in MOVING)
     ),
     "what does not end does not fail": lambda one: one.fails and one.moves == NEVER,
     "an allocation sets the node's instance_uuid": lambda one: (

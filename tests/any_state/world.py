@@ -33,7 +33,6 @@ HOST, OTHER_HOST = "ours", "other"
 _TIMEOUTS = ("unprovision_timeout", "power_timeout", "rescue_timeout")
 _BY_REQUEST = 0.5
 """Seconds that each request takes, on Ironic's clock."""
-_LONGEST = 120.0
 
 
 def _of_each(
@@ -57,12 +56,16 @@ class World(Fleet):
 
     :cvar settings: of Ironic.
     :cvar patience: for how many seconds, a request in each, a driver waits for it.
+    :cvar longest: how many seconds a world waits for what it has asked for.
+    :cvar template: makes the nodes.
     :ivar say: called with a line after each step.
     """
 
     say: Callable[[str], None] = staticmethod(lambda line: None)
     settings: ClassVar[dict[str, Any]] = {}
     patience = 5
+    longest = 120.0
+    template = Template
 
     def setUp(self) -> None:
         shortcuts.take_before(self)
@@ -98,7 +101,7 @@ class World(Fleet):
         bystander = self.boot_at(HOST, first)
         self.refresh(self.compute)
         self.compute.stop()
-        template = Template(self.fake, first, bystander["id"], other)
+        template = self.template(self.fake, first, bystander["id"], other)
         self.staged = template.stage(drawn, random.Random(f"staged {number}"))
         triple = Triple(
             *("active", triples.NEVER, False, False, False, triples.OURS, True, False),
@@ -106,8 +109,17 @@ class World(Fleet):
             triples.OURS,
         )
         self.bystander = Staged(triple, first, bystander["id"], "")
-        self.requests: list[Entry] = []
+        self.begin()
+
+    def begin(self) -> None:
+        """Note what is sent from now on."""
+        self._sent: list[str] = []
         self.fake.requests.listener = self._note
+
+    def sent(self) -> list[str]:
+        """The requests to Ironic since the last time that were to change something."""
+        sent, self._sent = self._sent, []
+        return sent
 
     def _started(self, host: str, shard: str, **more: Any) -> Any:
         options = {"api_retry_interval": 1, "api_max_retries": self.patience}
@@ -121,7 +133,7 @@ class World(Fleet):
     def _note(self, entry: Entry) -> None:
         self.clock.advance(_BY_REQUEST)
         if entry.method != "GET":
-            self.requests.append(entry)
+            self._sent.append(f"{entry.method} {entry.path} {entry.body}")
 
     # -- what happens -----------------------------------------------------------
 
@@ -139,7 +151,7 @@ class World(Fleet):
         settled = View.now(self.fake)
         self.check()
         findings = self.rows
-        sent, self.requests = self.requests, []
+        sent = self.sent()
         self.compute.stop()
         self._timed("again", self._start)
         self._timed("again", self._periods)
@@ -203,6 +215,6 @@ class World(Fleet):
                 self.run_fleet(["check", *self.service_files, "--fix", code, "--apply"])
 
     def _until(self, is_so: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + _LONGEST
+        deadline = time.monotonic() + self.longest
         while not is_so() and time.monotonic() < deadline:
             time.sleep(0.2)

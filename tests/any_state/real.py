@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""A world over the real Ironic: its database is staged, and all else goes through its API.
+
+What Ironic was at work on, nobody is: a conductor has died of it.  It is locked until that
+conductor starts again, which here is late, and fails it.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import sqlalchemy as sa
+
+from ironic_virt.testing.fake_ironic import states
+from tests.any_state import staging, triples
+from tests.any_state.staging import Staged
+from tests.any_state.world import World
+from tests.nova.deployment import Deployment
+from tools import real_ironic
+
+_CONDUCTOR = "conductor-1"
+_FREE = {"name": None, "reservation": None, "protected": False, "protected_reason": None}
+
+
+class RealNodes:
+    """What a world wants of Ironic, as the fake one has it."""
+
+    def __init__(self, world: World, ironic: real_ironic.RealIronic) -> None:
+        self._world = world
+        self.engine = sa.create_engine(ironic.database_url)
+        metadata = sa.MetaData()
+        metadata.reflect(self.engine, only=["nodes", "allocations"])
+        self.tables = metadata.tables
+
+    def nodes(self) -> list[dict[str, Any]]:
+        """All nodes, as the API shows them."""
+        found: list[dict[str, Any]] = []
+        while True:
+            marker = f"&marker={found[-1]['uuid']}" if found else ""
+            page = self._world.ironic("GET", f"/nodes?detail=true&limit=500{marker}")["nodes"]
+            found += page
+            if len(page) < 500:
+                return found
+
+    def node(self, uuid: str) -> dict[str, Any]:
+        """A node, with what the API hides."""
+        return {
+            **self._world.node(uuid),
+            "instance_info": self._world.kept_by_ironic(uuid),
+        }
+
+    def advance(self, seconds: float) -> None:
+        """After long the conductor has started again, and has failed what it left."""
+        if seconds < staging.FAR:
+            return
+        nodes = self.tables["nodes"]
+        left = nodes.c.reservation == _CONDUCTOR, nodes.c.provision_updated_at == staging.LONG_AGO
+        with self.engine.begin() as connection:
+            for state in triples.MOVING - staging.UNLOCKED:
+                failed = {
+                    "provision_state": states.TRANSITIONS[state]["fail"],
+                    "target_provision_state": states.TARGETS.get(state),
+                    "last_error": "The conductor has restarted",
+                    "reservation": None,
+                }
+                where = sa.and_(*left, nodes.c.provision_state == state)
+                connection.execute(nodes.update().where(where).values(failed))
+
+
+class Template(staging.Template):
+    """The rows of nodes are copies of that of a free one."""
+
+    _fake: RealNodes
+
+    def _make_nodes(self, staged: list[Staged]) -> None:
+        tables = self._fake.tables
+        nodes, allocations = tables["nodes"], tables["allocations"]
+        with self._fake.engine.begin() as connection:
+            row = staging.fetch(connection, nodes, uuid=self._other)[0]
+            del row["id"]
+            connection.execute(nodes.insert(), [row | self._columns(one) for one in staged])
+            ids = dict(connection.execute(sa.select(nodes.c.uuid, nodes.c.id)).tuples().all())
+            for one in staged:
+                if not one.triple.allocation:
+                    continue
+                own = nodes.c.id == ids[one.node]
+                values = {"uuid": one.instance, "node_id": ids[one.node], "state": "active"}
+                values["resource_class"] = row["resource_class"]
+                number = connection.execute(allocations.insert().values(values))
+                key = number.inserted_primary_key[0]
+                connection.execute(nodes.update().where(own).values(allocation_id=key))
+
+    def _columns(self, one: Staged) -> dict[str, Any]:
+        fields = {"uuid": one.node, "instance_info": {}, **_FREE, **self._fields(one)}
+        is_locked = one.triple.moves != triples.NEVER
+        if is_locked and one.triple.provision not in staging.UNLOCKED:
+            fields["reservation"] = _CONDUCTOR
+        fields["instance_info"] = json.dumps(fields["instance_info"])
+        return {**fields, "provision_updated_at": staging.LONG_AGO}
+
+
+class RealWorld(World):
+    """A deployment over the real Ironic."""
+
+    patience = 60
+    longest = 1200.0
+    template = Template
+    make_nodes = Deployment.make_nodes
+
+    def provide_ironic(self) -> Any:
+        database = real_ironic.MARIADB
+        ironic = self.enterContext(real_ironic.RealIronic(database=database))
+        self._ironic = ironic
+        self.fake = self.clock = RealNodes(self, ironic)
+        return ironic
+
+    def begin(self) -> None:
+        """Power the bystander on, as real hardware is after a deployment; Nova would stop it."""
+        self.ironic("PUT", f"/nodes/{self.bystander.node}/states/power", {"target": "power on"})
+        self.until(
+            lambda: self.node(self.bystander.node)["power_state"],
+            lambda power: power == states.POWER_ON,
+        )
+        self._first = len(self.counted.log)
+
+    def sent(self) -> list[str]:
+        """The requests to Ironic since the last time that were to change something."""
+        log, self._first = self.counted.log[self._first :], len(self.counted.log)
+        lines = [line.partition(" ")[2] for line in log if line.startswith("ironic ")]
+        return [line for line in lines if not line.startswith("GET ")]
