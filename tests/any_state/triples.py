@@ -169,20 +169,20 @@ def draw(count: int, seed: int) -> Iterator[Triple]:
         if vm not in ("", DELETED) and (vm != vm_states.SHELVED_OFFLOADED or task in _OF_SHELVED)
     ]
     chance.shuffle(servers)
-    for number in itertools.count():
-        if len(drawn) == count:
-            return
-        values = {name: chance.choice(of) for name, of in AXES.items()}
-        values["provision"] = AXES["provision"][number % len(AXES["provision"])]
-        # One in three has no server, which the product of all states would seldom give.
-        if number % 3:
-            values["vm"], values["task"] = servers[number % len(servers)]
-        else:
-            values["vm"], values["task"] = chance.choice(("", DELETED)), None
-        triple = _made_possible(values, chance)
-        if triple is not None and triple not in drawn:
-            drawn.add(triple)
-            yield triple
+    each = itertools.cycle(servers)
+    for provision in itertools.islice(itertools.cycle(AXES["provision"]), count):
+        triple = None
+        while triple is None or triple in drawn:
+            values = {name: chance.choice(of) for name, of in AXES.items()}
+            values["provision"] = provision
+            # One in three has no server, which the product of all states would seldom give.
+            if chance.randrange(3):
+                values["vm"], values["task"] = next(each)
+            else:
+                values["vm"], values["task"] = chance.choice(("", DELETED)), None
+            triple = _made_possible(values, chance)
+        drawn.add(triple)
+        yield triple
 
 
 def _made_possible(values: dict[str, object], chance: random.Random) -> Triple | None:
