@@ -42,7 +42,7 @@ SEED ?=
 SIMULATE_ARGS ?=
 # How many nodes make any-state has, how many of them with Nova's own driver, further arguments.
 TRIPLES ?= 10000
-IN_TREE ?= 500
+IN_TREE ?= 100
 ANY_STATE_ARGS ?=
 # Further arguments of make verbs: --states, --verbs, --table.
 VERBS_ARGS ?=

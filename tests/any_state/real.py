@@ -25,10 +25,14 @@ _FREE = {"name": None, "reservation": None, "protected": False, "protected_reaso
 
 
 class RealNodes:
-    """What a world wants of Ironic, as the fake one has it."""
+    """What a world wants of Ironic, as the fake one has it.
+
+    :ivar locked: the states of nodes that the conductor was at work on.
+    """
 
     def __init__(self, world: World, ironic: real_ironic.RealIronic) -> None:
         self._world = world
+        self.locked: dict[str, str] = {}
         self.engine = sa.create_engine(ironic.database_url)
         metadata = sa.MetaData()
         metadata.reflect(self.engine, only=["nodes", "allocations"])
@@ -51,22 +55,36 @@ class RealNodes:
             "instance_info": self._world.kept_by_ironic(uuid),
         }
 
+    def allocation(self, node: str) -> dict[str, Any]:
+        """The row of an allocation of a node, which is gone by now."""
+        asked = {"resource_class": staging.CLASS, "candidate_nodes": [node]}
+        made = self._world.ironic("POST", "/allocations", asked)
+        own = {"uuid": made["uuid"]}
+        with self.engine.begin() as connection:
+            (row,) = staging.fetch(connection, self.tables["allocations"], **own)
+        self._world.until(
+            lambda: self._world.ironic("GET", f"/allocations/{made['uuid']}")["state"],
+            lambda state: state == "active",
+        )
+        self._world.ironic("DELETE", f"/allocations/{made['uuid']}")
+        return row
+
     def advance(self, seconds: float) -> None:
         """After long the conductor has started again, and has failed what it left."""
         if seconds < staging.FAR:
             return
-        nodes = self.tables["nodes"]
-        left = nodes.c.reservation == _CONDUCTOR, nodes.c.provision_updated_at == staging.LONG_AGO
-        with self.engine.begin() as connection:
-            for state in triples.MOVING - staging.UNLOCKED:
-                failed = {
-                    "provision_state": states.TRANSITIONS[state]["fail"],
-                    "target_provision_state": states.TARGETS.get(state),
-                    "last_error": "The conductor has restarted",
-                    "reservation": None,
-                }
-                where = sa.and_(*left, nodes.c.provision_state == state)
-                connection.execute(nodes.update().where(where).values(failed))
+        nodes, locked = self.tables["nodes"], self.locked
+        self.locked = {}
+        for uuid, state in locked.items():
+            failed = {
+                "provision_state": states.TRANSITIONS[state]["fail"],
+                "last_error": "The conductor has restarted",
+                "reservation": None,
+            }
+            own = nodes.c.uuid == uuid, nodes.c.reservation == _CONDUCTOR
+            # One at a time, since Ironic writes to these rows as well.
+            with self.engine.begin() as connection:
+                connection.execute(nodes.update().where(*own).values(failed))
 
 
 class Template(staging.Template):
@@ -77,6 +95,8 @@ class Template(staging.Template):
     def _make_nodes(self, staged: list[Staged]) -> None:
         tables = self._fake.tables
         nodes, allocations = tables["nodes"], tables["allocations"]
+        allocation = self._fake.allocation(self._other)
+        del allocation["id"]
         with self._fake.engine.begin() as connection:
             row = staging.fetch(connection, nodes, uuid=self._other)[0]
             del row["id"]
@@ -87,9 +107,8 @@ class Template(staging.Template):
                     continue
                 own = nodes.c.id == ids[one.node]
                 values = {"uuid": one.instance, "node_id": ids[one.node], "state": "active"}
-                values["resource_class"] = row["resource_class"]
-                number = connection.execute(allocations.insert().values(values))
-                key = number.inserted_primary_key[0]
+                made = connection.execute(allocations.insert().values(allocation | values))
+                (key,) = made.inserted_primary_key
                 connection.execute(nodes.update().where(own).values(allocation_id=key))
 
     def _columns(self, one: Staged) -> dict[str, Any]:
@@ -97,6 +116,7 @@ class Template(staging.Template):
         is_locked = one.triple.moves != triples.NEVER
         if is_locked and one.triple.provision not in staging.UNLOCKED:
             fields["reservation"] = _CONDUCTOR
+            self._fake.locked[one.node] = one.triple.provision
         fields["instance_info"] = json.dumps(fields["instance_info"])
         return {**fields, "provision_updated_at": staging.LONG_AGO}
 
@@ -104,17 +124,20 @@ class Template(staging.Template):
 class RealWorld(World):
     """A deployment over the real Ironic."""
 
-    patience = 60
+    patience = 15
     longest = 1200.0
     template = Template
     make_nodes = Deployment.make_nodes
 
+    def setUp(self) -> None:
+        # Before the fixtures, which hide the user's directories.
+        self._real = self.enterContext(real_ironic.RealIronic(database=real_ironic.MARIADB))
+        super().setUp()
+
     def provide_ironic(self) -> Any:
-        database = real_ironic.MARIADB
-        ironic = self.enterContext(real_ironic.RealIronic(database=database))
-        self._ironic = ironic
-        self.fake = self.clock = RealNodes(self, ironic)
-        return ironic
+        self._ironic = self._real
+        self.fake = self.clock = RealNodes(self, self._real)
+        return self._real
 
     def begin(self) -> None:
         """Power the bystander on, as real hardware is after a deployment; Nova would stop it."""

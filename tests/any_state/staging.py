@@ -30,7 +30,7 @@ from tests.any_state.triples import DELETED, FOREIGN, NONE, OTHER, OURS, Triple
 SOON, FAR = 20.0, 1_000_000.0
 """Seconds of Ironic's clock until a state is left by itself, early and late."""
 SHARD = "a"
-_CLASS = "baremetal-gold"
+CLASS = "baremetal-gold"
 LONG_AGO = datetime.datetime(2025, 1, 1)  # noqa: DTZ001 - as Nova's databases have it
 _FIRST = 1000
 """The id of the first row that is made here."""
@@ -155,7 +155,7 @@ class Template:
         triple = staged.triple
         fields: dict[str, Any] = {
             "shard": SHARD,
-            "resource_class": _CLASS,
+            "resource_class": CLASS,
             "provision_state": triple.provision,
             "target_provision_state": states.TARGETS.get(triple.provision),
             "provision_updated_at": "2025-01-01T00:00:00+00:00",
@@ -202,7 +202,7 @@ class Template:
             created_at=store.timestamp(),
             state="active",
             node=row,
-            resource_class=_CLASS,
+            resource_class=CLASS,
         )
         store.allocations.add(allocation)
         store.update(row, allocation_id=allocation.id)

@@ -175,6 +175,7 @@ def draw(count: int, seed: int) -> Iterator[Triple]:
         while triple is None or triple in drawn:
             values = {name: chance.choice(of) for name, of in AXES.items()}
             values["provision"] = provision
+            values["moves"] = chance.choice((EARLY, LATE) if provision in MOVING else (NEVER,))
             # One in three has no server, which the product of all states would seldom give.
             if chance.randrange(3):
                 values["vm"], values["task"] = next(each)

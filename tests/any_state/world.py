@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any, ClassVar
 
 from nova import context as nova_context
+from nova import exception
 from nova.tests.functional.api import client as api_client
 
 from ironic_virt.fleet import corrections
@@ -31,6 +32,7 @@ from tests.nova.fleets import Fleet
 
 HOST, OTHER_HOST = "ours", "other"
 _TIMEOUTS = ("unprovision_timeout", "power_timeout", "rescue_timeout")
+_MOST_STARTS = 10
 _BY_REQUEST = 0.5
 """Seconds that each request takes, on Ironic's clock."""
 
@@ -59,6 +61,7 @@ class World(Fleet):
     :cvar longest: how many seconds a world waits for what it has asked for.
     :cvar template: makes the nodes.
     :ivar say: called with a line after each step.
+    :ivar failed_starts: how many starts of the service have ended in an error.
     """
 
     say: Callable[[str], None] = staticmethod(lambda line: None)
@@ -89,7 +92,7 @@ class World(Fleet):
 
     def stage(self, drawn: Iterable[Triple], number: int, driver: str) -> None:
         """Have a node for each triple, and no service running."""
-        self._number, self._driver = number, driver
+        self._number, self._driver, self.failed_starts = number, driver, 0
         # Nova's test support makes text of all that is logged at any level.
         logging.disable(logging.CRITICAL)
         self.addCleanup(logging.disable, logging.NOTSET)
@@ -171,7 +174,15 @@ class World(Fleet):
         self.say(f"world {self._number}: {what}, {used:.0f} s of processor time")
 
     def _start(self) -> None:
-        self.compute = self._started(HOST, staging.SHARD)
+        """Start the service, as often as it takes: Nova's own may end by one server at a time."""
+        while True:
+            try:
+                self.compute = self._started(HOST, staging.SHARD)
+                return
+            except exception.NovaException:
+                self.failed_starts += 1
+                if self._driver == figures.OURS or self.failed_starts == _MOST_STARTS:
+                    raise
 
     def _periods(self) -> None:
         manager = self.compute.manager
