@@ -22,7 +22,6 @@ _LONGEST = 1200
 More than the longest wait: what that has seen says more than where the threads are."""
 
 _FIGURES = "figures"
-_COMPARED = {"test_interfaces", "test_life"}
 
 os.environ.setdefault("OS_NOVA_DISABLE_EVENTLET_PATCHING", "1")
 
@@ -51,7 +50,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         item.add_marker(pytest.mark.timeout(_LONGEST, method="thread"))
         driver = getattr(getattr(item, "cls", None), "driver", None)
         if driver == figures.IN_TREE:
-            compared = item.path.stem in _COMPARED
+            compared = item.path.stem == "test_life"
             item.add_marker(pytest.mark.seldom if compared else pytest.mark.nightly)
 
 

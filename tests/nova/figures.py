@@ -4,9 +4,7 @@
 
 import contextlib
 import dataclasses
-import threading
 import time
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 from unittest import mock
@@ -27,7 +25,6 @@ class Figure:
 
     seconds: float
     ironic: int
-    placement: int
     looks: int = 0
 
     @property
@@ -58,8 +55,6 @@ class Requests:
 
     def __init__(self, **services: str) -> None:
         self._services = services
-        self._lock = threading.Lock()
-        self._sent: Counter[str] = Counter()
         self.log: list[str] = []
 
     @contextlib.contextmanager
@@ -70,27 +65,20 @@ class Requests:
         def counted(session, request, **kwargs):
             for name, url in self._services.items():
                 if request.url.startswith(url):
-                    with self._lock:
-                        self._sent[name] += 1
-                        self.log.append(f"{name} {request.method} {request.path_url}")
+                    self.log.append(f"{name} {request.method} {request.path_url}")
             return send(session, request, **kwargs)
 
         with mock.patch.object(requests.Session, "send", counted):
             yield
 
-    def taken(self) -> Counter[str]:
-        """How many so far."""
-        with self._lock:
-            return Counter(self._sent)
-
     @contextlib.contextmanager
     def measuring(self, driver: str, step: str) -> Iterator[None]:
         """Note what the block takes as a step's figure."""
-        before, began, first = self.taken(), time.monotonic(), len(self.log)
+        began, first = time.monotonic(), len(self.log)
         yield
-        seconds, spent = time.monotonic() - began, self.taken() - before
-        looks = looks_among(self.log[first:])
-        _taken[step, driver] = Figure(seconds, spent["ironic"], spent["placement"], looks)
+        seconds, log = time.monotonic() - began, self.log[first:]
+        sent = sum(line.startswith("ironic ") for line in log)
+        _taken[step, driver] = Figure(seconds, sent, looks_among(log))
 
 
 def looks_among(log: Iterable[str]) -> int:

@@ -104,8 +104,7 @@ class Consoles(Deployment):
             self.skipTest("this Ironic has no graphical consoles")
         (screen,) = self.make_nodes(1, fields={"console_interface": GRAPHICAL})
         (server,) = self.servers_on(screen)
-        with self.step("VNC console"):
-            assert self.console(server, VNC) == ("192.0.2.1", 5900)
+        assert self.console(server, VNC) == ("192.0.2.1", 5900)
         assert self.may_connect(server, VNC, 5900)
         assert not self.may_connect(server, VNC, 5901)
         self.wait_for_console(screen)
@@ -115,8 +114,7 @@ class Consoles(Deployment):
         (with_line,) = self.servers_on(line)
         self.switch_on(line)
         with self.connected(port) as somebody:
-            with self.step("serial console, taken"):
-                assert self.console(with_line, SERIAL) == ("127.0.0.1", port)
+            assert self.console(with_line, SERIAL) == ("127.0.0.1", port)
             assert is_over(somebody)
         assert self.may_connect(with_line, SERIAL, port)
         assert not self.may_connect(with_line, SERIAL, port + 1)

@@ -53,30 +53,27 @@ class Parts(Services):
         }
 
     def start(self) -> None:
-        with self.step(f"start 2 services, {self.field}"):
-            self.a, self.b = (
-                self.start_compute(host, **self.options(host, part))
-                for host, part in zip(HOSTS, self.parts, strict=True)
-            )
+        self.a, self.b = (
+            self.start_compute(host, **self.options(host, part))
+            for host, part in zip(HOSTS, self.parts, strict=True)
+        )
 
     def test_each_service_has_the_nodes_of_its_part(self) -> None:
         strangers = self.make_strangers()
         self.start()
         whose = {node: host for host, nodes in self.nodes.items() for node in nodes}
         assert self.hosts() == whose
-        with self.step(f"boot 4 at once, {self.field}"):
-            servers = [self.boot(f"server-{number}") for number in range(len(whose))]
-            for server in servers:
-                self.wait_for(server, "ACTIVE")
+        servers = [self.boot(f"server-{number}") for number in range(len(whose))]
+        for server in servers:
+            self.wait_for(server, "ACTIVE")
         assert {self.node_of(server): self.host_of(server) for server in servers} == whose
         assert {self.node(node)["instance_uuid"] for node in strangers} <= {None}
         refused = self.wait_for(self.boot("one too many"), "ERROR")
         assert "No valid host" in refused["fault"]["message"]
         self.refresh(self.a, self.b)
         assert self.hosts() == whose
-        with self.step(f"delete 4, {self.field}"):
-            for server in servers:
-                self.delete(server)
+        for server in servers:
+            self.delete(server)
         for node in whose:
             self.wait_for_node(node, "available")
 

@@ -26,8 +26,7 @@ class Trouble(Deployment, starts=True):
 
     def test_a_node_that_went_into_maintenance_unseen_costs_one_try(self) -> None:
         # Both count as free for the scheduler; the first try must end at the second.
-        with self.step("boot, rescheduled once"):
-            server, wrong, right = self.boot_where_one_is("maintenance")
+        server, wrong, right = self.boot_where_one_is("maintenance")
         assert self.node_of(server) == right
         assert self.node(wrong)["instance_uuid"] is None
         self.delete(server)

@@ -64,9 +64,8 @@ class Volumes(Deployment, starts=True):
         return sorted((target["boot_index"], target["volume_id"]) for target in listed)
 
     def test_boot_from_a_volume(self) -> None:
-        with self.step("boot from a volume"):
-            server = self.boot(imageRef="", block_device_mapping_v2=[disk(ROOT, 0)])
-            self.wait_for(server, "ACTIVE")
+        server = self.boot(imageRef="", block_device_mapping_v2=[disk(ROOT, 0)])
+        self.wait_for(server, "ACTIVE")
         there = self.node(self.storage_node)
         assert (there["provision_state"], there["instance_uuid"]) == ("active", server["id"])
         assert "image_source" not in there["instance_info"]
@@ -76,8 +75,7 @@ class Volumes(Deployment, starts=True):
         assert (connector["initiator"], connector["platform"]) == (self.iqn, "x86_64")
         assert (connector["os_type"], connector["multipath"]) == ("baremetal", False)
         assert connector["host"]
-        with self.step("delete, booted from a volume"):
-            self.delete(server)
+        self.delete(server)
         self.wait_for_node(self.storage_node, "available")
         self.check_what_is_left()
         assert not self.cinder.volume_to_attachment[ROOT]

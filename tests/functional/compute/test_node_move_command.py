@@ -59,6 +59,16 @@ def nodes(ironic: FakeIronicServer, records: Database, count: int, **fields: str
     return sorted(uuids)
 
 
+def test_help_lists_the_commands_and_a_wrong_one_is_2(command: Commands) -> None:
+    out = command.ok("--help")
+    assert out.startswith("usage: ironic-virt-manage ")
+    assert MOVE in out
+    assert "server create" not in out
+    wrong = command("ironic-compute-node-mvoe")
+    assert wrong.code == 2
+    assert f"did you mean {MOVE}?" in wrong.err
+
+
 # -- moves --------------------------------------------------------------------
 
 

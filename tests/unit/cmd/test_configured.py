@@ -4,8 +4,6 @@
 
 import pathlib
 
-import pytest
-
 from ironic_virt.cmd import configured
 
 
@@ -18,10 +16,3 @@ def test_a_named_file_counts_then_the_environment_or_the_default(tmp_path: pathl
     assert configured.config_files([], environ, default) == [other]
     assert configured.config_files([], {configured.ENVIRONMENT: ""}, default) == [default]
     assert configured.config_files([], {}, "/nowhere/at/all") == []
-
-
-def test_a_file_that_was_asked_for_must_be_there(tmp_path: pathlib.Path) -> None:
-    missing = str(tmp_path / "missing")
-    for files, environ in (([missing], {}), ([], {configured.ENVIRONMENT: missing})):
-        with pytest.raises(ValueError, match=r"missing: No such file"):
-            configured.config_files(files, environ, "")
