@@ -18,7 +18,7 @@ import os
 import queue
 import signal
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Self
 
 from oslo_config import cfg
@@ -137,13 +137,13 @@ def run(conf: cfg.ConfigOpts, version: str, *, leave: Callable[[int], Any] = os.
             return
 
 
-def notify(state: str, environ: Mapping[str, str] = os.environ) -> None:
+def notify(state: str) -> None:
     """Tell systemd how this process is: sd_notify, without its library.
 
     Nothing is sent where ``NOTIFY_SOCKET`` is not set.  If a message can't be sent, the process
     goes on.
     """
-    address = environ.get("NOTIFY_SOCKET", "")
+    address = os.environ.get("NOTIFY_SOCKET", "")
     if not address:
         return
     try:
