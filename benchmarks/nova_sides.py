@@ -207,10 +207,10 @@ class Compute:
 
     def _measured(self, action: Callable[[], None]) -> dict[str, float]:
         self._parts.taken()
-        before = self._stage.counted.taken()
+        before = len(self._stage.counted.log)
         found = measure.times(action)
         figures = {"wall": found["wall"], "cpu": found["client_cpu"]}
-        sent = self._stage.counted.taken() - before
+        sent = Counter(line.partition(" ")[0] for line in self._stage.counted.log[before:])
         taken = self._parts.taken()
         for part in PARTS:
             for what in ("wall", "cpu"):
