@@ -11,7 +11,6 @@ The exit status is 1 if anything unsafe was found.
 import argparse
 import collections
 import functools
-import gc
 import itertools
 import multiprocessing
 import sys
@@ -24,29 +23,6 @@ from nova import monkey_patch
 from tests.nova import figures
 
 _SHOWN = 40
-
-
-def judged(
-    numbered: tuple[int, list[Any]], driver: str, real: bool
-) -> tuple[list[Any], Any, float]:
-    """How the nodes of one world have ended, and what it took."""
-    from tests.any_state import real as over_real
-    from tests.any_state import world as over_fake
-
-    number, drawn = numbered
-    world = (over_real.RealWorld if real else over_fake.World)("runTest")
-    began = time.process_time()
-    world.setUp()
-    try:
-        world.say = functools.partial(print, flush=True)
-        world.stage(drawn, number, driver)
-        gc.freeze()
-        outcomes = world.judge()
-        steps = world.seconds | {"failed starts": world.failed_starts}
-        return outcomes, steps, time.process_time() - began
-    finally:
-        gc.unfreeze()
-        world.doCleanups()
 
 
 def main() -> int:
@@ -78,12 +54,12 @@ def main() -> int:
 
 def _take(args: argparse.Namespace, driver: str, count: int) -> tuple[str, bool]:
     """Take nodes through everything: a line of figures, and whether anything was unsafe."""
-    from tests.any_state import triples
+    from tests.any_state import real, triples
 
     began = time.monotonic()
     drawn = triples.draw(count, args.seed)
     worlds = list(enumerate(iter(lambda: list(itertools.islice(drawn, args.world)), [])))
-    run = functools.partial(judged, driver=driver, real=args.real)
+    run = functools.partial(real.judged, driver=driver, real=args.real)
     outcomes, cpu = [], 0.0
     steps: collections.Counter[str] = collections.Counter()
     for some, seconds, used in _results(run, worlds, args.jobs):

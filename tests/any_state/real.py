@@ -8,7 +8,10 @@ conductor starts again, which here is late, and fails it.
 
 from __future__ import annotations
 
+import functools
+import gc
 import json
+import time
 from typing import Any
 
 import sqlalchemy as sa
@@ -153,3 +156,23 @@ class RealWorld(World):
         log, self._first = self.counted.log[self._first :], len(self.counted.log)
         lines = [line.partition(" ")[2] for line in log if line.startswith("ironic ")]
         return [line for line in lines if not line.startswith("GET ")]
+
+
+def judged(
+    numbered: tuple[int, list[Any]], driver: str, real: bool
+) -> tuple[list[Any], Any, float]:
+    """How the nodes of one world have ended, and what it took."""
+    number, drawn = numbered
+    world = (RealWorld if real else World)("runTest")
+    began = time.process_time()
+    world.setUp()
+    try:
+        world.say = functools.partial(print, flush=True)
+        world.stage(drawn, number, driver)
+        gc.freeze()
+        outcomes = world.judge()
+        steps = world.seconds | {"failed starts": world.failed_starts}
+        return outcomes, steps, time.process_time() - began
+    finally:
+        gc.unfreeze()
+        world.doCleanups()
