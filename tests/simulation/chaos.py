@@ -8,7 +8,7 @@ import collections
 import functools
 import random
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ironic_virt.testing.fake_ironic import network, states
 from ironic_virt.testing.fake_ironic.records import Node
@@ -77,6 +77,8 @@ class Chaos:
         acts = [
             *(self._maintenance, self._lock, self._conductor_death, self._failure),
             *(self._stranger, self._button, self._move),
+            *([self._stop, self._lose_lease] if self._world.standbys.are_used else []),
+            *([self._edit] if self._world.has_periods else []),
         ]
         chosen = self._rng.sample(acts, self._rng.randint(0, len(acts)))
         if chosen:
@@ -113,9 +115,29 @@ class Chaos:
                 world.scheduler.sleep(30.0)
             world.scheduler.kill(service.process)
             world.scheduler.sleep(self._rng.choice([1.0, 30.0, 200.0]))
-            if world.hosts[name] is service:
-                # Else the end of all faults has begun another one.
-                world.start_host(name)
+            # Perhaps the end of all faults has begun another one.
+            world.revive(name)
+
+    def _stop(self, _: Node) -> None:
+        """A process is stopped for a while."""
+        self.met["stopped process"] += 1
+        process = self._rng.choice(list(self._world.hosts.values())).process
+        self._world.log(f"{process.name} is stopped")
+        process.stopped_until = self._world.scheduler.now + self._rng.uniform(5, 120)
+
+    def _lose_lease(self, _: Node) -> None:
+        """Redis loses a lock."""
+        if not self._world.standbys.is_file:
+            self.met["lost lock"] += 1
+            self._world.standbys.locks.pop(self._rng.choice(sorted(self._world.hosts)), None)
+
+    def _edit(self, _: Node) -> None:
+        """An operator edits providers in Placement."""
+        self.met["edited providers"] += 1
+        for cloud in self._world.clouds.values():
+            for provider in cloud.providers.values():
+                edits: list[dict[str, Any]] = [{}, {"inventory": 77}, {"traits": frozenset()}]
+                provider.write(**self._rng.choice(edits))
 
     # -- others in Ironic -----------------------------------------------------
 
@@ -221,9 +243,9 @@ class Chaos:
 
     def end(self) -> None:
         """Let all hosts live, and undo what others have done."""
-        for name, service in list(self._world.hosts.items()):
-            if service.process.dead:
-                self._world.start_host(name)
+        for name in self._world.hosts:
+            self._world.revive(name)
+        for service in self._world.processes:
             service.wire.dies_at = None
         while self._undo:
             self._undo.pop(0)()

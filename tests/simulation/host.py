@@ -30,6 +30,7 @@ from ironic_virt.compute.errors import DatabaseUnreachable
 from ironic_virt.compute.states import TaskState
 from ironic_virt.compute.verbs import BY_TASK
 from ironic_virt.driver import IronicDriver
+from tests.simulation.periods import Periods
 from tests.simulation.records import SECRET, Offer, Troubled
 from tests.simulation.scheduler import Process
 from tests.simulation.wire import Wire
@@ -103,7 +104,8 @@ class _VirtAPI(virt.VirtAPI):
         return None if now.task_state == task else f"the instance is {now.task_state}"
 
     def config_drive(self, request: virt.DeployRequest) -> virt.ConfigDrive:
-        meta_data = {"uuid": request.instance.uuid, "image": request.image.id}
+        system = self._world.volumes.boots(request.instance.uuid) or request.image.id
+        meta_data = {"uuid": request.instance.uuid, "image": system}
         return virt.ConfigDrive(meta_data={**meta_data, "admin_pass": SECRET})
 
 
@@ -162,7 +164,8 @@ class HostProcess:
             sleep=scheduler.sleep,
             rng=random.Random(f"retry {seed}"),
         )
-        client = IronicClient(self.wire, retry)
+        self.lease = world.standbys.lease_of(self)
+        client = IronicClient(self.wire, retry, self.lease.sending if self.lease else None)
         interval = float(conf.ironic.api_retry_interval)
         watcher = Watcher(
             client.single_try(),
@@ -176,6 +179,10 @@ class HostProcess:
             conf, _VirtAPI(self), client=client, watcher=watcher,
             clock=scheduler.clock, pause=self._pause,
         )  # fmt: skip
+        self.driver.lease = self.lease
+        self.driver._hooks._hooks = {"operators": world.hooks} if world.hooks.are_used else {}
+        for verb in ("spawn", "rebuild"):
+            setattr(self.driver, verb, self._with_volumes(getattr(self.driver, verb)))
         self.driver._spawn._reservation._rng = random.Random(f"reservation {seed}")
         self.incarnation = self.process.name
         records = types.SimpleNamespace(instances=self.instances)
@@ -186,16 +193,32 @@ class HostProcess:
         build = self._carrying._build
         build._move = functools.partial(_move, world, self.instances, build._fence)  # type: ignore[assignment]
         self._power = PowerSync(host, self.driver, records)  # type: ignore[arg-type]
+        self._periods = Periods(self)
 
     def start(self) -> None:
-        """Begin with its loops; a former process of that name acts no more."""
-        self.world.instances.incarnations[self.host] = self.incarnation
+        """Begin with its loops, or wait for the lease."""
         self.world.scheduler.spawn(self._run, self.process)
 
     def stop(self) -> None:
         """End as a service does after SIGTERM: waits end, and Ironic goes on."""
         self.stopping = True
         self.driver.cleanup_host()
+        # As Nova does, when it has no time left: some tasks may be in the midst of requests.
+        self.world.scheduler.spawn(self.driver.let_go, self.process)
+
+    def leave(self, code: int) -> None:
+        """End at once."""
+        self.world.log(f"{self.process.name} exits: {code}")
+        self.world.scheduler.kill(self.process)
+        self.world.scheduler.spawn(lambda: self.world.revive(self.host))
+        self.process.check()
+
+    def _with_volumes(self, act: Callable[[virt.DeployRequest], None]) -> Any:
+        def deploy(request: virt.DeployRequest) -> None:
+            devices = self.world.volumes.of[request.instance.uuid]
+            act(dataclasses.replace(request, block_devices=devices))
+
+        return deploy
 
     def _pause(self, seconds: float) -> bool:
         self.world.scheduler.sleep(seconds)
@@ -208,7 +231,12 @@ class HostProcess:
                 break
             except exceptions.IronicVirtError as error:
                 self.world.log(f"{self.host} can't start: {type(error).__name__}")
+                if self.lease is not None:
+                    self.leave(1)
                 self.world.scheduler.sleep(15.0)
+        # A former process of that name acts no more.
+        self.world.instances.incarnations[self.host] = self.incarnation
+        self.world.hosts[self.host] = self
         spawn = self.world.scheduler.spawn
         spawn(self._refreshes, self.process)
         spawn(self._powers, self.process)
@@ -257,6 +285,8 @@ class HostProcess:
                     del world.owners[name]
         world.withdraw(self.host)
         world.offers.update(offers)
+        if world.has_periods:
+            self._periods.run(names)
 
     def _free(self, name: str) -> int | None:
         if self.driver.is_pool(name):

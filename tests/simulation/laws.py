@@ -75,6 +75,8 @@ class Laws:
         self._unprotected: dict[str, str | None] = {}
         self.torn_down_late: set[str] = set()
         self._late_vifs: set[str] = set()
+        # Nodes with volumes that were attached late.
+        self.late_targets: set[str] = set()
         # Of each node the image, and the image and the server that its config drive is for.
         self._deployed: dict[str, tuple[str | None, ...]] = {}
 
@@ -88,11 +90,12 @@ class Laws:
 
     def sent(self, host: str, method: str, path: str, json: Any) -> None:
         """A mutating request follows a look that allows it (2, 7)."""
-        if method == "GET" or not path.startswith("/nodes/"):
+        node = self.node_of(path, json)
+        if method == "GET" or not node:
             return
-        node = path.split("/")[2]
         task = greenlet.getcurrent()
         assert isinstance(task, Task)
+        self._world.standbys.check_turn(host, f"sends {method} {path}")
         seen = task.seen.get(node)
         if seen is None:
             self.found("2 guard", f"{host} {method} {path} without a look at the node")
@@ -107,6 +110,16 @@ class Laws:
                 self.found("2 guard", f"{host} {method} {path} though {reason}")
         if "/states/" in path and task.about is not None and carried != task.about:
             self.found("7 foreign", f"{host} {method} {path} for {task.about}, it has {carried}")
+
+    def node_of(self, path: str, json: Any) -> str:
+        """The uuid of the node that a request is about; empty: none."""
+        parts = path.split("/")
+        if path.startswith("/volume/targets/"):
+            target = self._world.fake.bm.store.targets.get(parts[3])
+            return target.node.uuid if target is not None else ""
+        if path.startswith("/volume/"):
+            return json["node_uuid"] if json else ""
+        return parts[2] if path.startswith("/nodes/") else ""
 
     def shown(self, host: str, method: str, path: str, answer: Answer) -> None:
         """Remember what a task has been shown."""
@@ -138,8 +151,13 @@ class Laws:
         self._was = node.provision_state if node is not None else None
         if late and (method, path) == ("POST", "/allocations"):
             self._allocated_late[json["uuid"]] = host
+        if late and method == "POST" and path == "/volume/targets":
+            self.late_targets.add(json["node_uuid"])
         if method == "GET" or late:
             return
+        self._world.standbys.check_turn(host, f"has sent {method} {path}")
+        if (method, parts[1]) == ("DELETE", "volume"):
+            self._world.volumes.is_taken(host, parts[3])
         if parts[1] == "allocations":
             if method == "DELETE":
                 self._is_leaving(host, parts[2], f"{method} {path}")
@@ -159,6 +177,9 @@ class Laws:
                 what = f"nobody wants it of {_of(carried, row)}"
                 self.found("7 foreign", f"{host} {method} {path} {json['target']}: {what}")
         elif path.endswith("/states/power") and carried not in self._world.instances.rows:
+            if carried is None and self._world.volumes.targets(node.uuid):
+                # A target that was left is deleted only of a node that is off.
+                return
             self.found("7 foreign", f"{host} {method} {path}: the node has {carried}")
         elif method == "PATCH" and carried is not None:
             paths = [one["path"] for one in json if one["op"] == "remove"]
@@ -263,6 +284,9 @@ class Laws:
             self._emptied_late.discard(node.uuid)
         elif before is not None and self._late:
             self._emptied_late.add(node.uuid)
+            self._taken_off.add(before)
+            # A release that was given up, after which the build has gone on.
+            self._late_vifs.update(self._world.fake.vifs(node.uuid))
         if after is not None and after != before and (self._late or self._is_outside(node)):
             self._claimed_late[node.uuid] = after
         if after is not None and after != before:
@@ -300,6 +324,7 @@ class Laws:
         :param before: the provision state that the node was in.
         """
         row = self._world.instances.rows.get(node.instance_uuid or "")
+        self._world.hooks.deploys(node, is_judged=not self._late and row is not None)
         if row is None:
             # A request to deploy names nobody; what is deployed so may not stay.
             is_late = node.uuid in self._emptied_late or (self._late and node.instance_uuid)
@@ -320,18 +345,21 @@ class Laws:
         """A deployment has ended (16)."""
         drive = node.instance_info.get("configdrive")
         said = drive["meta_data"] if isinstance(drive, dict) else {}
-        image = node.instance_info.get("image_source")
-        self._deployed[node.uuid] = (image, said.get("image"), said.get("uuid"))
+        system = self._world.volumes.system_of(node)
+        self._deployed[node.uuid] = (system, said.get("image"), said.get("uuid"))
+        self._world.volumes.deployed(node)
+        self._world.hooks.deployed(node, said)
         row = self._world.instances.rows.get(node.instance_uuid or "")
         if row is not None and row.task_state is None:
             self.runs(node, row)
 
     def runs(self, node: Node, row: Instance) -> None:
         """What runs on a node is what the instance asked for that is said to be there (16)."""
-        if row.vm_state == "error" or row.image is None:
+        if row.vm_state == "error":
             return
         deployed = self._deployed.get(node.uuid)
-        images = (row.image.id, self._world.users.images[row.uuid])
+        system = self._world.volumes.boots(row.uuid) or (row.image and row.image.id)
+        images = (system, self._world.users.images[row.uuid])
         if deployed not in [(image, image, row.uuid) for image in images]:
             what = f"has an image, and a config drive for an image and a server: {deployed}"
             self.found("16 runs", f"{node.uuid} of {_of(row.uuid, row)} {what}")
@@ -381,6 +409,8 @@ class Laws:
 
     def blames(self, row: Instance, why: str) -> None:
         """What an error says of others is so (4)."""
+        if "the lease" in why:
+            self.found("14 lease", f"{_of(row.uuid, row)} fails because of it: {why}")
         if "somebody took the server off" in why and row.uuid not in self._taken_off:
             self.found("4 told", f"of {_of(row.uuid, row)}, which nobody took off its node: {why}")
 

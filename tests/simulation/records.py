@@ -56,7 +56,7 @@ class Instances:
 
     # -- what users do --------------------------------------------------------
 
-    def create(self, uuid: str, image: virt.ImageMeta, vif: str, **places: Any) -> Instance:
+    def create(self, uuid: str, image: virt.ImageMeta | None, vif: str, **places: Any) -> Instance:
         """Write a new instance down; it is to be built."""
         fields: dict[str, Any] = dict.fromkeys(
             field.name for field in dataclasses.fields(Instance)

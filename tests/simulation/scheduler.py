@@ -23,12 +23,14 @@ Work = Callable[[], object]
 class Process:
     """What dies as a whole: a service, or a client.
 
+    :ivar stopped_until: until then none of its tasks goes on, but for requests on their way.
     :ivar tasks: those that have not ended.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.dead = False
+        self.stopped_until = 0.0
         self.tasks: dict[Task, None] = {}
 
     def check(self) -> None:
@@ -42,6 +44,7 @@ class Task(greenlet.greenlet):
 
     :ivar seen: what Ironic last showed it of a node, by the node's uuid.
     :ivar about: the instance that it is for.
+    :ivar on_wire: it stands for a request that is on its way.
     """
 
     def __init__(self, work: Work, process: Process, hub: greenlet.greenlet) -> None:
@@ -50,6 +53,7 @@ class Task(greenlet.greenlet):
         self.ticket = 0
         self.seen: dict[str, dict[str, Any]] = {}
         self.about: str | None = None
+        self.on_wire = False
 
 
 class Scheduler:
@@ -120,6 +124,11 @@ class Scheduler:
         """Let time pass for the running task."""
         self.park(seconds)
 
+    def sleep_while_stopped(self) -> None:
+        """Wait until the running task's process goes on."""
+        if self.now < self.task.process.stopped_until:
+            self.sleep(0.0)
+
     def kill(self, process: Process) -> None:
         """End a process where it stands; its tasks run no line of the product any more."""
         process.dead = True
@@ -131,8 +140,13 @@ class Scheduler:
     def run(self, until: float) -> None:
         """Run what is due until then."""
         while self._queue and self._queue[0][0] <= until:
-            when, _, _, task, ticket = heapq.heappop(self._queue)
+            when, turn, count, task, ticket = heapq.heappop(self._queue)
             if ticket != task.ticket or task.dead:
+                continue
+            process = task.process
+            if when < process.stopped_until and not (task.on_wire or process.dead):
+                later = (process.stopped_until, turn, count, task, ticket)
+                heapq.heappush(self._queue, later)
                 continue
             self._pass(when)
             task.switch()
@@ -219,6 +233,10 @@ class _Condition:
                 self._waiting.remove(task)
             self._lock.acquire(blocking=not task.process.dead)
 
+    def wait_for(self, predicate: Callable[[], bool]) -> None:
+        while not predicate():
+            self.wait()
+
     def notify(self, count: int = 1) -> None:
         for task in self._waiting[:count]:
             self._waiting.remove(task)
@@ -284,7 +302,14 @@ class _Thread:
         self._target = target
 
     def start(self) -> None:
-        self._scheduler.spawn(self._target, self._scheduler.task.process)
+        self._task = self._scheduler.spawn(self._target, self._scheduler.task.process)
+
+    def is_alive(self) -> bool:
+        return not self._task.dead
+
+    def join(self, timeout: float) -> None:
+        """As if it took all of that time."""
+        self._scheduler.sleep(timeout)
 
 
 def threading_of(scheduler: Scheduler) -> types.SimpleNamespace:

@@ -61,8 +61,10 @@ class Users:
         """Ask for a server on a node, or in a pool."""
         uuid, image = self._world.new_uuid(), self._rng.choice(IMAGES)
         place = self._world.place(chosen)
-        self._world.instances.create(uuid, image, self._world.new_uuid(), **place)
-        self._note(uuid, "create", image.id)
+        boots = self._world.volumes.give(uuid)
+        source = None if boots else image
+        self._world.instances.create(uuid, source, self._world.new_uuid(), **place)
+        self._note(uuid, "create", boots or image.id)
 
     def _ask(self, row: Instance, name: str) -> None:
         verb = BY_NAME[name]

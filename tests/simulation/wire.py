@@ -213,11 +213,16 @@ class Wire:
         dies = None
         if self.dies_at is not None and self.sent >= self.dies_at[0]:
             dies, self.dies_at = self.dies_at[1], None
+        task = self._scheduler.task
+        task.on_wire = True
         try:
             answer = self._carry(kind, method, path, request, dies)
         except exceptions.IronicError as error:
             self._log(f"{line}: {kind or ''} {error.message}")
             raise
+        finally:
+            task.on_wire = False
+            self._scheduler.sleep_while_stopped()
         self._log(f"{line}: {answer.status}{f' {kind}' if kind else ''}")
         self._watch.shown(self._host, method, path, answer)
         return answer
@@ -234,7 +239,7 @@ class Wire:
         self._scheduler.sleep(self._rng.uniform(0.002, 0.02))
 
         json = request.get("json")
-        node = path.split("/")[2] if path.startswith("/nodes/") else ""
+        node = self._watch.node_of(path, json)
         # Known only as long as the process that sends it lives.
         instance = self._scheduler.task.about or self._watch.carried(node)
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from unittest import mock
 
+from ironic_virt.baremetal import volumes as targets
 from ironic_virt.baremetal.http import single_flight
 from ironic_virt.baremetal.inventory import cache
 from ironic_virt.baremetal.waiting import watcher
@@ -19,18 +20,23 @@ from ironic_virt.compute.db.records import Instance
 from ironic_virt.driver import claim, left_volumes
 from ironic_virt.driver.pools import reconciliation
 from ironic_virt.sharding import ownership
+from ironic_virt.standby import lease
 from ironic_virt.testing.fake_ironic import Conductor, Durations, FakeIronic, node_view
 from ironic_virt.testing.fake_ironic.records import Node
 from tests.in_process import InProcessChannel
 from tests.simulation.chaos import Chaos, database_storms, storms
 from tests.simulation.history import History, Operation
+from tests.simulation.hooks import Hooks
 from tests.simulation.host import HostProcess
 from tests.simulation.laws import Laws
 from tests.simulation.layouts import LAYOUTS, Layout, options
 from tests.simulation.records import Instances, Offer
 from tests.simulation.scheduler import Scheduler, futures_of, threading_of
+from tests.simulation.standbys import Standbys
 from tests.simulation.users import Users
+from tests.simulation.volumes import Volumes
 from tests.simulation.wire import Stalled, Storm, Weather
+from tests.unit.nova.small_nova import Cloud
 
 HALF_AN_HOUR = 1800.0
 """Seconds for which storms are drawn at a time, and after which operators repair."""
@@ -87,9 +93,18 @@ class World:
         self.offers: dict[str, Offer] = {}
         self.requests: dict[str, str] = {}
         self.disks: dict[str, str | None] = {}
+        self.has_periods = (
+            not self.layout.pools and random.Random(f"periods {seed}").random() < 0.4
+        )
+        self.clouds: dict[str, Cloud] = {}
+        self.volumes = Volumes(self)
+        self.hooks = Hooks(self)
+        self.standbys = Standbys(self)
         self.fake = self._ironic()
         self.ironic = InProcessChannel(self.fake, "http://ironic.test")
         self.scheduler = Scheduler(random.Random(f"scheduler {seed}"), self.fake.advance)
+        for node in self.fake.bm.store.nodes:
+            self.volumes.connect(node.uuid)
         self.laws = Laws(self)
         late = random.Random(f"late {seed}")
         self.stalled = Stalled(late, self.scheduler, self._calm_at, self.laws.carried)
@@ -101,6 +116,8 @@ class World:
         self.weather = Weather(weather, self._storms(storms, weather, names))
         weather = random.Random(f"database {seed}")
         self.database_weather = Weather(weather, self._storms(database_storms, weather, names))
+        weather = random.Random(f"backend {seed}")
+        self.backend_weather = Weather(weather, self._storms(database_storms, weather, names))
         nodes = self.fake.nodes()
         self.pristine = {node["uuid"]: self.trace(node["uuid"]) for node in nodes}
         for node in self.fake.bm.store.nodes:
@@ -108,9 +125,8 @@ class World:
         self._store_update = self.fake.bm.store.update
         self.fake.bm.store.update = self._updated  # type: ignore[method-assign]
         self.hosts: dict[str, HostProcess] = {}
-        self._ended: list[HostProcess] = []
+        self.processes: list[HostProcess] = []
         self._names = names
-        self._processes = 0
 
     def _storms(
         self,
@@ -157,21 +173,28 @@ class World:
                 ports=2,
                 # It writes an image, so it refuses a deployment for which there is none.
                 deploy_interface="direct",
+                **self.volumes.node_fields(),
             )
         return fake
 
     # -- hosts ----------------------------------------------------------------
 
     def start_host(self, name: str) -> None:
-        """Start a process of a host; a former one is dead."""
-        self._processes += 1
-        if name in self.hosts:
-            self._ended.append(self.hosts[name])
+        """Start a process of a host; a former one is dead, or has the lease."""
         index = int(name.removeprefix("compute")) - 1
         conf = options(self.layout, index)
-        self.hosts[name] = service = HostProcess(self, name, conf, self._processes)
+        service = HostProcess(self, name, conf, len(self.processes) + 1)
+        self.processes.append(service)
+        if service.lease is None or name not in self.hosts:
+            self.hosts[name] = service
         self.log(f"{service.process.name} starts")
         service.start()
+
+    def revive(self, name: str) -> None:
+        """Start the processes that a host lacks."""
+        live = [one for one in self.processes if one.host == name and not one.process.dead]
+        for _ in range(1 + self.standbys.are_used - len(live)):
+            self.start_host(name)
 
     def is_up(self, host: str) -> bool:
         """Whether a host's process lives."""
@@ -254,7 +277,7 @@ class World:
             self.laws.deploys(row, was)
             self.disks[row.uuid] = None
         elif now[1] == "active" and was in ("deploying", "wait call-back"):
-            self.disks[row.uuid] = row.instance_info.get("image_source")
+            self.disks[row.uuid] = self.volumes.system_of(row)
             self.laws.deployed(row)
         elif now[1] == "deleting":
             self.disks[row.uuid] = None
@@ -262,8 +285,10 @@ class World:
     def _told(self, before: Instance, how: str, vm_state: str) -> None:
         if before.task_state is None:
             self.laws.given_up(before)
-        else:
-            self.users.told(before, how, vm_state)
+            return
+        if how == "done" and before.task_state in ("spawning", "rebuilding"):
+            self.hooks.told(self.fake.bm.store.node_by_instance(before.uuid))
+        self.users.told(before, how, vm_state)
 
     def own(self, name: str, host: str) -> None:
         """Write down that a node's record is a host's."""
@@ -305,7 +330,11 @@ class World:
             *("provision_state", "instance_uuid", "instance_info", "instance_name"),
             *("maintenance", "reservation", "allocation_uuid", "lessee", "owner"),
         )
-        return {key: node[key] for key in kept} | {"vifs": self.fake.vifs(uuid)}
+        volumes = [target.volume_id for target in self.volumes.targets(uuid)]
+        return {key: node[key] for key in kept} | {
+            "vifs": self.fake.vifs(uuid),
+            "volumes": volumes,
+        }
 
     # -- the run --------------------------------------------------------------
 
@@ -322,13 +351,18 @@ class World:
             keys = random.Random(f"keys {self.seed}")
             named = types.SimpleNamespace(uuid4=lambda: uuids.UUID(int=keys.getrandbits(128)))
             stack.enter_context(mock.patch.object(claim, "uuid", named))
+            stack.enter_context(mock.patch.object(targets, "uuids", named))
+            stack.enter_context(
+                mock.patch.object(lease, "native_threading", return_value=threading)
+            )
+            stack.enter_context(mock.patch.object(lease, "LOOK_SECONDS", 5.0))
             stack.callback(self.scheduler.close)
             yield
 
     def run(self) -> None:
         """Let all of it happen."""
         for name in self._names:
-            self.start_host(name)
+            self.revive(name)
         self.chaos.begin(self._calm_at)
         self.users.begin(self._calm_at)
         while self.scheduler.now + HALF_AN_HOUR < self._calm_at:
@@ -345,7 +379,7 @@ class World:
             self._settle("after all were deleted")
         self.chaos.repair()
         # What is reserved for nobody is given up when it was seen twice.
-        longer = RECONCILED if self.layout.pools else 0.0
+        longer = RECONCILED if self.layout.pools or self.volumes.are_used else 0.0
         self.scheduler.run(self.scheduler.now + 300 + longer)
         self.laws.nothing_is_left(self.pristine)
         self.laws.all_offered(self.layout.pools)
@@ -380,13 +414,12 @@ def simulate(seed: int, hours: float = 0.5) -> Outcome:
             # From a task, or from the simulation.
             where = traceback.extract_tb(error.__traceback__)[-1]
             world.laws.found("error", f"{error!r} at {where.filename}:{where.lineno}")
-    processes = (*world.hosts.values(), *world._ended)
     return Outcome(
         seed,
         world.layout.name,
         tuple(world.laws.findings),
         world.scheduler.now,
-        sum(service.wire.sent for service in processes),
+        sum(service.wire.sent for service in world.processes),
         sum(map(len, world.history.operations.values())),
         dict(world.weather.met + world.database_weather.met + world.chaos.met),
         world.history.digest,
