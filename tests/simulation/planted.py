@@ -25,15 +25,27 @@ from ironic_virt.baremetal.node_lists import NodeLists
 from ironic_virt.baremetal.waiting.circuit_breaker import CircuitBreaker
 from ironic_virt.compute import actions
 from ironic_virt.compute.states import VmState
-from ironic_virt.driver import IronicDriver, claim, held, instances, protection, resources
+from ironic_virt.driver import (
+    IronicDriver,
+    claim,
+    held,
+    instances,
+    protection,
+    resources,
+    volumes,
+)
 from ironic_virt.driver.compute_nodes import ComputeNodes
 from ironic_virt.driver.deploy import config_drive, instance_info, rebuild_info
 from ironic_virt.driver.deploy.completion import Completion
 from ironic_virt.driver.deploy.teardown import TearDown
+from ironic_virt.driver.hooks import Calls, Hooks
+from ironic_virt.driver.left_volumes import LeftVolumes
 from ironic_virt.driver.network import Network
 from ironic_virt.driver.power import Power
+from ironic_virt.nova import settled
 from ironic_virt.sharding.ownership import Ownership
 from ironic_virt.sharding.selector import TargetSet
+from ironic_virt.standby import Lease
 from tests.simulation.world import simulate
 
 Patch = Callable[[contextlib.ExitStack], None]
@@ -72,6 +84,16 @@ def _instead(stack: contextlib.ExitStack, owner: Any, name: str, new: Any) -> No
     stack.enter_context(mock.patch.object(owner, name, new))
 
 
+def _returns(what: str, owner: Any, name: str, result: Any) -> None:
+    """Add a fault that has a function's name: it always returns the same."""
+    called = name.strip("_").replace("_", " ")
+
+    def same(*_: Any, **__: Any) -> Any:
+        return result
+
+    FAULTS.append(Planted(called, what, lambda stack: _instead(stack, owner, name, same)))
+
+
 def _caught(function: Callable[..., Any], error: type[Exception], result: Any) -> Any:
     """The function, with an error taken as a result."""
 
@@ -91,17 +113,16 @@ def _nothing(*_: Any, **__: Any) -> None:
 
 # As they are without a fault.
 _check = Ownership.check
+_call = Calls._call
 _create = Allocations.create
 _failed = CircuitBreaker.failed
 _info = instances.Instances.info
 _run = Inventory._run
+_take_up = Completion.take_up
 
 # -- whose node it is ---------------------------------------------------------
 
-
-@_fault("the guard does not look at the shard and the group", TargetSet, "why_outside")
-def _foreign_shard(*_: Any, **__: Any) -> None:
-    return None
+_returns("the guard does not look at the shard and the group", TargetSet, "why_outside", None)
 
 
 @_fault("the guard does not look which instance the node has", Ownership, "check")
@@ -109,9 +130,7 @@ def _foreign_instance(self: Ownership, node: Any, *, instance: str, carries: str
     _check(self, node, instance=instance, carries=node.instance_uuid)
 
 
-@_fault("nodes whose record another host has are reported, too", Ownership, "_owners")
-def _foreign_record(*_: Any) -> Any:
-    return {}, {}
+_returns("nodes whose record another host has are reported, too", Ownership, "_owners", ({}, {}))
 
 
 @_fault("Ironic is given all nodes of the class as candidates", Allocations, "create")
@@ -157,7 +176,7 @@ def _silence_is_gone(self: instances.Instances, instance: Any, *, use_cache: boo
 
 
 @_fault("a field that an answer lacks is read as null", clients, "_readable")
-def _missing_is_null(node: Any, answer: Any, path: str, method: str = "GET") -> Any:
+def _missing_is_null(node: Any) -> Any:
     return msgspec.structs.replace(node, malformed=())
 
 
@@ -177,9 +196,7 @@ def _any_state_is_free(node: Any) -> str | None:
     return resources.why_in_maintenance(node)
 
 
-@_fault("a node in maintenance counts as free", resources, "why_in_maintenance")
-def _maintenance_is_free(*_: Any, **__: Any) -> None:
-    return None
+_returns("a node in maintenance counts as free", resources, "why_in_maintenance", None)
 
 
 # -- what is left behind ------------------------------------------------------
@@ -196,9 +213,7 @@ def _vifs_stay(*_: Any, **__: Any) -> None:
     return None
 
 
-@_fault("instance_info stays on a node that is released", instance_info, "release_patch")
-def _info_stays(*_: Any) -> list[Any]:
-    return []
+_returns("instance_info stays on a node that is released", instance_info, "release_patch", [])
 
 
 @_fault("an allocation gets a uuid of its own, and not the instance's", Allocations, "create")
@@ -221,9 +236,7 @@ def _once(self: Sender, call: Call, applied: Any, parse: Any, **_: Any) -> Any:
     return self.single_try().read(call, parse)
 
 
-@_fault("the end of a tear down is not waited for", TearDown, "_wait_for_step")
-def _no_wait_for_tear_down(*_: Any) -> Any:
-    return True, None
+_returns("the end of a tear down is not waited for", TearDown, "_wait_for_step", (True, None))
 
 
 @_fault("the end of a power change is not waited for", Power, "_settled")
@@ -231,9 +244,7 @@ def _no_wait_for_power(self: Power, of: held.Held, *_: Any) -> Any:
     return of.node
 
 
-@_fault("a rebuild is asked for again by the next process", rebuild_info, "is_marked")
-def _rebuilt_twice(node: Any, wish: Any) -> bool:
-    return False
+_returns("a rebuild is asked for again by the next process", rebuild_info, "is_marked", False)
 
 
 @_fault(
@@ -259,9 +270,54 @@ def _unprotected(stack: contextlib.ExitStack) -> None:
     _instead(stack, protection, "_PROTECTABLE", ())
 
 
-@_fault("a patch has no key that only its instance's node has", claim, "own_keys")
-def _no_key(*_: Any) -> list[str]:
-    return []
+_returns("a patch has no key that only its instance's node has", claim, "own_keys", [])
+
+
+# -- volumes and hooks --------------------------------------------------------
+
+_returns("volume targets that an instance has left on a node stay", LeftVolumes, "look", None)
+
+
+@_fault("a node keeps the volumes of others when an instance gets it", volumes, "plan_targets")
+def _volumes_of_others(instance: str, targets: Any, devices: Any) -> Any:
+    return [], [one for one in devices if one.boot_index not in {it.boot_index for it in targets}]
+
+
+@_fault("a hook that refuses or fails does not keep a node from being deployed", Calls, "_call")
+def _hook_unheard(self: Calls, *args: Any) -> Any:
+    return _caught(_call, exceptions.HookFailed, None)(self, *args)
+
+
+@_fault("no hook is called after a deployment that another process has begun")
+def _hook_uncalled(stack: contextlib.ExitStack) -> None:
+    def take_up(self: Completion, of: held.Held) -> None:
+        with mock.patch.object(self, "_hooks", Hooks({}, self._site.client, self._site.service)):
+            _take_up(self, of)
+
+    _instead(stack, Completion, "take_up", take_up)
+
+
+# -- the lease ----------------------------------------------------------------
+
+_returns("what is sent to Ironic does not ask how old the lease is", Lease, "may_change", 60.0)
+
+_returns(
+    "the next process acts before the former one knows that it is over", Lease, "_settling", 0.0
+)
+
+_returns("a process that has lost its lease does not end", Lease, "_lose", None)
+
+
+# -- settled nodes ------------------------------------------------------------
+
+_returns(
+    *("nodes stay settled when their servers come, go or change", settled.Servers, "touched"),
+    frozenset(),
+)
+
+_returns("settled nodes are not compared with Placement", settled.SettledNodes, "is_current", True)
+
+_returns("a node's version stays when the node changes", ComputeNodes, "version", "the same")
 
 
 # -- threads ------------------------------------------------------------------
