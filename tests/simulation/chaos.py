@@ -209,7 +209,8 @@ class Chaos:
         """A stranger whose node was torn down meanwhile, by a late request, has none to leave."""
         if node.instance_uuid == stranger:
             gone = {"instance_uuid": None, "provision_state": states.AVAILABLE}
-            self._set(node, "a stranger leaves", **gone)
+            # A late rescue may have come to it.
+            self._set(node, "a stranger leaves", **gone, instance_info={})
 
     def _button(self, node: Node) -> None:
         row = self._world.instances.rows.get(node.instance_uuid or "")
@@ -259,6 +260,16 @@ class Chaos:
         """
         world = self._world
         for node in world.fake.bm.store.nodes:
+            row = world.instances.rows.get(node.instance_uuid or "")
+            host = row.host if row is not None else None
+            if host and world.why_outside(host, node.shard, node.conductor_group):
+                # It went to another service while it was being reserved, as the error says.
+                shard, group = next(
+                    home for home in world.layout.homes if not world.why_outside(host, *home)
+                )
+                self._set(node, "gives back", shard=shard, conductor_group=group)
+                world.moved_at[node.uuid] = world.scheduler.now
+                world.own(node.uuid, host)
             if world.laws.was_claimed_late(node):
                 with world.a_hand(f"frees {node.uuid}"):
                     network.detach_all(world.fake.bm, node)
