@@ -77,9 +77,11 @@ class Chaos:
         acts = [
             *(self._maintenance, self._lock, self._conductor_death, self._failure),
             *(self._stranger, self._button, self._move),
-            *([self._stop, self._lose_lease] if self._world.standbys.are_used else []),
-            *([self._edit] if self._world.has_periods else []),
         ]
+        more = [self._stop, self._lose_lease] if self._world.standbys.are_used else []
+        more += [self._edit] if self._world.has_periods else []
+        if more:
+            self._world.scheduler.spawn(lambda: self._hands(more, until))
         chosen = self._rng.sample(acts, self._rng.randint(0, len(acts)))
         if chosen:
             self._world.scheduler.spawn(lambda: self._hands(chosen, until))

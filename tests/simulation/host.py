@@ -119,12 +119,12 @@ def _move(
     refused: bool,
 ) -> object | None:
     """Find another place for a build; takes the place of what asks the database."""
-    world.laws.blames(instance, fault.message)
     chosen = world.choose({*instance.tried_nodes, given_up})
     if chosen is None:
         raise exceptions.NoValidHost(instance.uuid, "bm", known=len(world.offers), free=0)
     if not world.instances.fits(instance.uuid, TaskState.SPAWNING, fence(instance)):
         return None
+    world.laws.blames(instance, fault.message)
     instances.reschedule(instance, given_up, refused, **world.place(chosen))
     return types.SimpleNamespace(uuid=chosen, host=world.offers[chosen].host)
 
