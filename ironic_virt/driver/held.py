@@ -166,9 +166,9 @@ class Held:
 
         The node may be in another state since :attr:`node` was read, and a request of a
         former instance may have come in late.  A request that carries nothing has the same
-        effect whoever sent it, so the change counts as made, unless the node is rescued
-        that was to be rebuilt.  One that carries something is a failure then.  Only a rescue whose
-        reply was lost is not: undoing it would take the system away that its user asked for.
+        effect whoever sent it, so the change counts as made.  Failures are one that carries
+        something, and a rebuild if the node is in rescue by then.  A rescue whose reply was lost
+        is none: undoing it would take the system away that its user asked for.
 
         :param kind: of that failure.
         :param given: see :meth:`IronicClient.set_provision_state`, for errors, too.
