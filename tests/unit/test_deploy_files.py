@@ -25,25 +25,6 @@ def kolla_footer() -> str:
     return footer
 
 
-def test_every_file_with_the_driver_names_the_wheels_door() -> None:
-    finder = (ROOT / "etc" / "ironic_virt_nova.pth").read_text()
-    (door,) = re.findall(r'name == "nova\.virt\.(\w+)"', finder)
-    name = f"{door}.IronicDriver"
-    named = {
-        path.relative_to(FILES).as_posix(): set(
-            re.findall(r"^\s*\w*compute_driver *[=:] *(\S+)$", path.read_text(), re.MULTILINE)
-        )
-        for path in FILES.rglob("*")
-        if path.is_file()
-    }
-    assert {path: names for path, names in named.items() if names} == {
-        "kayobe/kolla/config/nova/nova-compute-ironic.conf": {name},
-        "kolla-ansible/config/nova/nova-compute-ironic.conf": {name},
-        "openstack-ansible/group_vars/ironic_compute.yml": {name},
-        "openstack-helm/nova-values.yaml": {name},
-    }
-
-
 def test_kayobe_adds_to_the_image_what_kolla_adds() -> None:
     blocks = yaml.safe_load((FILES / "kayobe/kolla.yml").read_text())["kolla_build_blocks"]
     assert list(blocks) == ["nova_compute_ironic_footer"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ironic_virt.cmd import compute, fake_ironic, fault_proxy, fleet, manage, shell, status
+from ironic_virt.cmd import compute, fake_ironic, fault_proxy, fleet, manage, shell
 from ironic_virt.exit_codes import ExitCode, FleetExitCode
 from tests import root_logger
 
@@ -46,24 +46,3 @@ def test_the_help_of_the_fleet_tools_has_theirs(capsys: pytest.CaptureFixture[st
     said = " ".join(capsys.readouterr().out.split())
     listed = "; ".join(f"{code:d} {code.meaning}" for code in FleetExitCode)
     assert f"Exit codes: {listed}." in said
-
-
-@pytest.mark.parametrize(
-    ("module", "line", "near"),
-    [
-        (compute, "--config-fil x --use-sylog", "--use-syslog"),
-        (fake_ironic, "--nods 3", "--nodes"),
-        (fault_proxy, "--tarjet x", "--target"),
-        (fleet, "check --fx", "--fix"),
-        (manage, "ironic-compute-node-move --servce a", "--service"),
-        (shell, "server create --flavr gold web", "--flavor"),
-        (shell, "--debg", "--debug"),
-        (status, "upgrade check --confg-file x", "--config-file"),
-    ],
-)
-def test_an_unknown_option_is_one_line_with_the_nearest(module, line, near, capsys) -> None:
-    code = ended(module, *line.split())
-    said = capsys.readouterr().err
-    wanted = FleetExitCode.FAILED if module is fleet else ExitCode.REFUSED
-    assert (code, said.count("\n")) == (wanted, 1)
-    assert f"did you mean {near}?" in said

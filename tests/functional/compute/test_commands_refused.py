@@ -173,25 +173,3 @@ def test_wrong_input_is_refused(run, db, line, code, complaint) -> None:
     assert result.err.count("\n") == 1
     assert "secret" not in result.err
     assert state(db) == before
-
-
-@pytest.mark.parametrize(
-    ("text", "complaint"),
-    [
-        ("[database]\nconnection = nonsense\n", "[database] connection: not a URL"),
-        ("[database]\nconnection = oracle://x/y\n", "'oracle' is not supported"),
-        ("[database]\nconnection = sqlite:////none/at/all\n", "////none/at/all has no tables"),
-        ("[database]\nconnection = sqlite:///{here}/empty\n", "start 'ironic-virt-compute'"),
-        ("[scheduler]\nenabled_filters = NoFilter\n", "NoFilter"),
-        ("[DEFAULT]\nservice_down_time = long\n", "configuration: [DEFAULT] service_down_time"),
-        ("[scheduler]\nmax_attempts = many\n", "Invalid configuration: [scheduler] max_attempts"),
-    ],
-)
-def test_a_wrong_file_is_one_line(run, tmp_path, text, complaint) -> None:
-    config = tmp_path / "wrong.conf"
-    connection = run.config.read_text() if "[database]" not in text else ""
-    config.write_text(connection + text.format(here=tmp_path))
-    result = run(*f"--config-file {config} {NEW} {IMAGE} web".split())
-    assert (result.code, result.out) == (2, "")
-    assert complaint in result.err
-    assert result.err.count("\n") == 1

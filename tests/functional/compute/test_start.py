@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from ironic_virt.compute.db import Database
 from ironic_virt.testing.fake_ironic import FakeIronicServer
 from tests import programs
-from tests.functional.compute.processes import ComputeProcess, wait_for
+from tests.functional.compute.processes import ComputeProcess
 
 
 @pytest.fixture
@@ -161,19 +161,3 @@ def test_a_port_that_is_taken_is_said(db: Database, service: ComputeProcess) -> 
     assert "[ironic] metrics_port" in line
     assert str(port) in line
     assert db.services.list() == [], "it never was a service"
-
-
-def test_an_embedded_database_needs_nothing(server: FakeIronicServer, tmp_path: Path) -> None:
-    service = ComputeProcess(
-        tmp_path,
-        "compute1",
-        "unused",
-        server.url,
-        DEFAULT={"state_path": tmp_path / "state"},
-        database={"connection": None},
-    )
-    try:
-        service.started()
-        wait_for("the database", (tmp_path / "state" / "ironic-virt.sqlite").exists)
-    finally:
-        service.kill()

@@ -19,7 +19,6 @@ from tests.unit.baremetal.scripted import (
     answer,
     client_of,
     fault,
-    lost,
 )
 
 PATH = f"/allocations/{INSTANCE}"
@@ -91,11 +90,6 @@ def test_one_that_exists_is_found_and_not_made_again() -> None:
     other = fault(409, "An allocation with name x already exists.")
     with pytest.raises(exceptions.Conflict, match="name x"):
         create(client_of(ScriptedChannel(other, absent())))
-
-
-def test_a_lost_request_that_comes_in_late_is_found() -> None:
-    channel = ScriptedChannel(lost(), absent(), exists(), answer(200, allocation()))
-    assert create(client_of(channel)).uuid == INSTANCE
 
 
 def test_one_is_read_and_one_that_is_not_there_is_none() -> None:

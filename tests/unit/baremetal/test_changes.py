@@ -2,16 +2,12 @@
 
 """Which answers are asked for again, and which are none."""
 
-import contextlib
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from ironic_virt import exceptions
-from tests.unit.baremetal import scripted
 from tests.unit.baremetal.scripted import (
-    INSTANCE,
     NODE,
     ScriptedChannel,
     answer,
@@ -52,18 +48,6 @@ def test_a_result_that_a_conductor_fails_at_is_asked_for_twice(ask: Any) -> None
     assert len(channel.requests) == 2
 
 
-def test_a_refused_change_names_the_node() -> None:
-    client = client_of(ScriptedChannel(fault(400, "no")))
-    with pytest.raises(exceptions.BadRequest) as caught:
-        client.set_power_state(NODE, "power on", applied=lambda node: False)
-    assert caught.value.node == NODE
-
-
-def test_a_look_that_is_answered_500_is_made_again() -> None:
-    channel = ScriptedChannel(*[fault(500, "database")] * 3, scripted.node_answer())
-    assert client_of(channel).get_node(NODE).uuid == NODE
-
-
 NO_VIFS = (b"", b"[]", b"null", b"{}", b'{"vifs": null}', b'{"vifs": [1]}', b'{"vifs": [{}]}')
 NO_VALIDATION = (b"", b"[]", b'{"power": true}', b"<html>", b'{"a": {"reason": 7}}')
 
@@ -77,20 +61,3 @@ def test_what_is_none_is_an_error_that_names_the_node(what: str, body: bytes) ->
     with pytest.raises(exceptions.UnexpectedAnswer) as caught:
         client.ports.vifs(NODE) if what == "vifs" else client.validate_node(NODE)
     assert caught.value.node == NODE
-
-
-def test_a_guard_is_around_each_request_and_knows_changes() -> None:
-    allowed = [True, False]
-
-    @contextlib.contextmanager
-    def guard(change: bool) -> Iterator[None]:
-        if change and not allowed.pop(0):
-            raise exceptions.LeaseLost("it could not be renewed in time")
-        yield
-
-    channel = ScriptedChannel(scripted.node_answer(), scripted.lost(), scripted.node_answer())
-    client = client_of(channel, guard=guard)
-    client.get_node(NODE)
-    with pytest.raises(exceptions.LeaseLost):
-        client.patch_node(NODE, [{"op": "add", "path": "/instance_uuid", "value": INSTANCE}])
-    assert channel.lines == [f"{method} /nodes/{NODE}" for method in ("GET", "PATCH", "GET")]

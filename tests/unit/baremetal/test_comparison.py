@@ -9,7 +9,7 @@ import pytest
 from ironic_virt.baremetal.inventory import comparison, recent_updates
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.node_filter import NodeFilter
-from ironic_virt.baremetal.node_lists import Page, Stamp
+from ironic_virt.baremetal.node_lists import Stamp
 
 
 @pytest.mark.parametrize(
@@ -26,20 +26,6 @@ def test_a_page_reaches_back_over_the_overlap(oldest, since, expected) -> None:
     assert comparison.reaches_back(oldest, since) is expected
 
 
-@pytest.mark.parametrize(
-    ("size", "position", "expected"),
-    [(20, 0, 20), (40, 40, 100), (100, 10, 75), (101, 0, 75), (1000, 0, 750), (900, 800, 1000)],
-)
-def test_the_next_page_holds_twice_the_changes(size: int, position: int, expected: int) -> None:
-    assert comparison.next_page_size(size, position) == expected
-
-
-@pytest.mark.parametrize(("count", "rows"), [(0, 1000), (2001, 1000), (3001, 1500)])
-def test_half_of_the_nodes_are_read_at_most(count: int, rows: int) -> None:
-    found = comparison.most_rows(count)
-    assert (found, type(found)) == (rows, int)
-
-
 @pytest.mark.parametrize("position", range(6))
 def test_the_last_difference_is_found_wherever_it_is(position: int) -> None:
     known = {str(number): Node(uuid=str(number)) for number in range(5)}
@@ -48,30 +34,6 @@ def test_the_last_difference_is_found_wherever_it_is(position: int) -> None:
         read[str(position - 1)] = Node(uuid="other")
         read["0"] = Node(uuid="other")
     assert comparison.last_difference(read, known) == position
-
-
-def test_pages_grow_to_the_largest_and_then_follow_each_other() -> None:
-    asked: list[tuple[int, str | None]] = []
-    nodes = [Node(uuid=f"n{number}") for number in range(2100)]
-
-    def last_updated(where: NodeFilter, size: int, *, marker: str | None = None) -> Page:
-        asked.append((size, marker))
-        first = 0 if marker is None else int(marker[1:]) + 1
-        return Page(nodes[first : first + size], whole=False)
-
-    def updated_at(uuid: str) -> float | None:
-        # Those that never were stand last.
-        number = int(uuid[1:])
-        return None if number == 1999 else 2100.0 - number
-
-    lists = mock.Mock(last_updated=last_updated, updated_at=updated_at)
-    updates = recent_updates.Updates(lists, NodeFilter(), Stamp("n0", 2100.0), most=5000)
-    found = updates.since(0.0, 100)
-    assert asked == [(100, None), (400, None), (1000, None), (1000, "n999"), (1000, None)]
-    assert (len(found.nodes), found.page_size) == (2000, 1000)
-    few = recent_updates.Updates(lists, NodeFilter(), Stamp("n0", 2100.0), most=1500)
-    with pytest.raises(recent_updates.Untold, match="too many"):
-        few.since(0.0, 100)
 
 
 @pytest.mark.parametrize("oldest", [None, Stamp("b", None)])

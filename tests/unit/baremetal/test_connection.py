@@ -8,14 +8,13 @@ import logging
 import pathlib
 import re
 import threading
-import traceback
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import requests
 import urllib3
-from keystoneauth1 import adapter, loading
+from keystoneauth1 import loading
 from oslo_config import cfg
 from requests_mock import ANY, Mocker
 
@@ -130,26 +129,6 @@ def serve_keystone(http: Mocker, token: dict[str, Any]) -> None:
     http.post(
         f"{KEYSTONE}/auth/tokens", json=token, headers={"X-Subject-Token": f"token {SECRET}"}
     )
-
-
-def test_a_read_makes_few_calls_down_to_keystoneauth(http, client, monkeypatch) -> None:
-    package, depths = str(pathlib.Path(conf.__file__).parents[1]), []
-    send = adapter.Adapter.request
-
-    def request(*args: Any, **kwargs: Any) -> Any:
-        files = [frame.filename for frame in traceback.extract_stack()]
-        depths.append(sum(file.startswith(package) for file in files))
-        return send(*args, **kwargs)
-
-    monkeypatch.setattr(adapter.Adapter, "request", request)
-    http.get(f"{IRONIC}/v1", json={"version": versions()["default_version"]})
-    http.get(f"{IRONIC}/v1/nodes/n1", status_code=404)
-    ironic = client(NONE)
-    assert str(ironic.versions.maximum) == "1.115"
-    depths.clear()
-    with pytest.raises(exceptions.NotFound):
-        ironic.get_node("n1")
-    assert depths == [7]
 
 
 # -- where to, and with what --------------------------------------------------------

@@ -61,13 +61,6 @@ def test_the_line_of_a_request_has_the_query(caplog: pytest.LogCaptureFixture) -
     assert "shard=blue" in line.partition(": 200 in ")[0]
 
 
-def test_the_default_group_is_asked_for_on_every_page_too() -> None:
-    ours = [node_json(uuid, conductor_group="") for uuid in (A, B)]
-    channel = ScriptedChannel(page(ours[0], next=next_link(A)), page(ours[1]))
-    client_of(channel).list_nodes(NodeFilter(conductor_group=""))
-    assert [request.params["conductor_group"] for request in channel.requests] == ["", ""]
-
-
 def test_without_a_filter_nothing_is_filtered() -> None:
     channel = ScriptedChannel(page())
     assert client_of(channel).list_nodes() == []

@@ -5,11 +5,8 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ironic_virt.baremetal.properties import NodeProperties, parse_properties
-from tests import depth
 
 
 @pytest.mark.parametrize(
@@ -116,24 +113,3 @@ def test_properties_are_an_object(data: Any) -> None:
 
 def test_no_properties_are_none() -> None:
     assert parse_properties(None) == parse_properties({}) == NodeProperties()
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=12),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner),
-    max_leaves=8,
-)
-NAMES = st.sampled_from(["cpus", "memory_mb", "local_gb", "cpu_arch", "capabilities", "other"])
-
-
-@settings(max_examples=depth.choose(200, 2000))
-@given(JSON | st.dictionaries(NAMES, JSON, max_size=6))
-def test_whatever_was_entered_is_read_or_named(data: Any) -> None:
-    found = parse_properties(data)
-    for size in (found.cpus, found.memory_mb, found.local_gb):
-        assert type(size) is int
-        assert size >= 0
-    for name, value in found.capabilities:
-        assert name
-        assert value
-    assert all(isinstance(cause, str) and cause for cause in found.malformed)

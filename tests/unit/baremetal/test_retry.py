@@ -71,12 +71,6 @@ def tried(rule: RetryPolicy, attempt: Callable[[], object]) -> None:
         run(rule, attempt)
 
 
-def test_what_succeeds_is_done_once_without_waiting() -> None:
-    clock = Clock()
-    assert run(policy(clock), lambda: "done") == "done"
-    assert clock.slept == []
-
-
 def test_pauses_grow_by_half_up_to_five_times_with_jitter() -> None:
     rule = policy(Clock(), interval=2.0)
     pauses = [rule.delay(tries, BUSY) for tries in (*range(1, 8), 10**6)]
@@ -164,43 +158,6 @@ def test_a_look_that_fails_within_a_try_has_the_try_made_again() -> None:
 
     assert run(rule, attempt) == "done"
     assert tries == ["look", "look", "send"]
-
-
-@pytest.mark.parametrize(
-    "error",
-    [
-        exceptions.IronicUnreachable("reset"),
-        exceptions.IronicUnavailable("busy", status=503),
-        exceptions.NodeLocked("locked", status=409),
-    ],
-)
-def test_what_may_pass_is_tried_again(error: exceptions.IronicError) -> None:
-    clock = Clock()
-    attempt, begun = busy(clock, error, error)
-    assert run(policy(clock), attempt) == "done"
-    assert begun == [0, 2, 5]
-
-
-@pytest.mark.parametrize(
-    "error",
-    [
-        exceptions.BadRequest("no", status=400),
-        exceptions.IronicUnauthorized("who?", status=401),
-        exceptions.NodeNotFound("gone", status=404),
-        exceptions.Conflict("taken", status=409),
-        exceptions.IronicError("broken", status=500),
-        exceptions.UnexpectedAnswer("what?"),
-        exceptions.MicroversionNotSupported("shards", "1.82", "1.50"),
-        KeyError("a mistake of ours"),
-    ],
-    ids=lambda error: type(error).__name__,
-)
-def test_what_will_not_pass_is_raised_at_once(error: Exception) -> None:
-    clock = Clock()
-    with pytest.raises(type(error)) as caught:
-        run(policy(clock), busy(clock, exceptions.IronicUnreachable("first"), error)[0])
-    assert caught.value is error, "the last one"
-    assert clock.slept == [2.0]
 
 
 def busy(clock: Clock, *errors: Exception) -> tuple[Callable[[], str], list[float]]:

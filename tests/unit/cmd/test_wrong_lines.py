@@ -6,15 +6,19 @@ import shlex
 
 import pytest
 
-from ironic_virt.cmd import fake_ironic, fault_proxy, fleet, shell
+from ironic_virt.cmd import compute, fake_ironic, fault_proxy, fleet, manage, shell, status
 from ironic_virt.cmd.demo import run as demo
 from ironic_virt.exit_codes import ExitCode, FleetExitCode
 
 PROGRAMS = {
     "demo": shell,
+    "ironic-virt": shell,
+    "ironic-virt-compute": compute,
     "ironic-virt-fake-ironic": fake_ironic,
     "ironic-virt-fault-proxy": fault_proxy,
     "ironic-virt-fleet": fleet,
+    "ironic-virt-manage": manage,
+    "ironic-virt-status": status,
 }
 LINES = {
     "demo --nodes 0": "argument --nodes: '0' is not a number from 1",
@@ -25,6 +29,13 @@ LINES = {
     "demo --deploy-time -1": "--deploy-time: '-1' is not a number of seconds",
     "demo --deploy-time nan": "--deploy-time: 'nan' is not a number of seconds",
     "demo now": "unrecognized arguments: now",
+    "ironic-virt --debg": "did you mean --debug?",
+    "ironic-virt server create --flavr gold web": "did you mean --flavor?",
+    "ironic-virt-compute --config-fil x --use-sylog": "did you mean --use-syslog?",
+    "ironic-virt-fake-ironic --nods 3": "did you mean --nodes?",
+    "ironic-virt-fault-proxy --tarjet x": "did you mean --target?",
+    "ironic-virt-manage ironic-compute-node-move --servce a": "did you mean --service?",
+    "ironic-virt-status upgrade check --confg-file x": "did you mean --config-file?",
     "ironic-virt-fake-ironic --deploy-time soon": "'soon' is neither seconds such as 5 nor a r",
     "ironic-virt-fake-ironic --deploy-time 30,5": "'30,5' is neither seconds such as 5 nor a r",
     "ironic-virt-fake-ironic --max-version new": "'new' is not an API version such as 1.81",
@@ -53,6 +64,7 @@ LINES = {
     "ironic-virt-fleet": "which command?",
     "ironic-virt-fleet chck": "did you mean check?",
     "ironic-virt-fleet check --nope": "unknown option '--nope'",
+    "ironic-virt-fleet check --fx": "did you mean --fix?",
     "ironic-virt-fleet check --service-conf one": "--service-conf: one is not <host>=<file>",
     "ironic-virt-fleet check --code nothing-like-it": "no finding has the code nothing-like-it",
     "ironic-virt-fleet check --apply": "argument --apply: only with --fix",
@@ -75,6 +87,8 @@ FAULTS = (
 def test_a_wrong_command_line_is_an_exit_code_and_one_line(line, monkeypatch, capsys) -> None:
     monkeypatch.setattr(demo, "run", lambda *_: pytest.fail("it began"))
     name, *argv = shlex.split(line)
+    # Only one of them takes its name from there.
+    monkeypatch.setattr("sys.argv", [name])
     with pytest.raises(SystemExit) as ended:
         raise SystemExit(PROGRAMS[name].main([name, *argv] if name == "demo" else argv))
     is_fleet = name == "ironic-virt-fleet"

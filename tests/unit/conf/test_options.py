@@ -30,12 +30,6 @@ NOVA_DEFAULTS = {
     "insecure": False,
     "timeout": None,
 }
-OUR_DEFAULTS = {
-    "shard_key": None,
-    "deploy_timeout": 10800,
-    "unprovision_timeout": 900,
-    "power_timeout": 600,
-}
 
 Load = Callable[..., cfg.ConfigOpts]
 
@@ -55,13 +49,12 @@ def load(tmp_path: pathlib.Path) -> Load:
 # -- names, defaults and meaning --------------------------------------------------
 
 
-def test_options_have_novas_defaults_or_ours(load: Load) -> None:
+def test_options_have_novas_defaults(load: Load) -> None:
     options = cfg.ConfigOpts()
     conf.register_opts(options)
     options([])
     assert {name: options.ironic[name] for name in NOVA_DEFAULTS} == NOVA_DEFAULTS
     loaded = load()
-    assert {name: loaded.ironic[name] for name in OUR_DEFAULTS} == OUR_DEFAULTS
     assert (loaded.compute_driver, loaded.host) == ("ironic", socket.gethostname())
 
 
