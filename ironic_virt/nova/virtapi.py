@@ -314,7 +314,6 @@ class NovaVirtAPI(virt.VirtAPI):
         if not configdrive.required_by(instance):
             return None
         return config_drive.build_config_drive(
-            self._conf,
             instance,
             values.model_of(request.network_info),
             request.injected_files,

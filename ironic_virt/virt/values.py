@@ -184,9 +184,9 @@ class ConfigDrive:
         that have VIFs.
     :param vendor_data: the operator's additions.
     :param no_json: why Ironic can't be sent the fields, but only an image of them.
-    :param make_iso: makes an image in the caller's own way, ISO 9660, gzipped, in base64;
-        called only if one is needed.  It is given this config drive, in which hooks may have
-        changed metadata and network data meanwhile.
+    :param make_image: makes an image in the caller's own way; called only if one is needed.
+        It is given this config drive, in which hooks may have changed metadata and network
+        data meanwhile.
     """
 
     meta_data: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
@@ -194,7 +194,7 @@ class ConfigDrive:
     network_data: Mapping[str, Any] | None = dataclasses.field(default=None, repr=False)
     vendor_data: Mapping[str, Any] | None = dataclasses.field(default=None, repr=False)
     no_json: str | None = None
-    make_iso: Callable[[ConfigDrive], str] | None = dataclasses.field(default=None, repr=False)
+    make_image: Callable[[ConfigDrive], bytes] | None = dataclasses.field(default=None, repr=False)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

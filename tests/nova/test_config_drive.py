@@ -206,11 +206,11 @@ class TestConfigDrive(ConfigDrive, driver=figures.OURS):
         before = self.kept_by_ironic(node)
         assert isinstance(before["configdrive"], str)
 
-        def image(files: Any) -> str:
+        def image(files: Any) -> bytes:
             raise iso_image.NotMade("the host has no memory left")
 
         self.useFixture(
-            fixtures.MonkeyPatch("ironic_virt.driver.deploy.iso_image.pack_image", image)
+            fixtures.MonkeyPatch("ironic_virt.driver.deploy.iso_image.make_image", image)
         )
         self.act(server, rebuild={"imageRef": OTHER_IMAGE})
         told = self.until(

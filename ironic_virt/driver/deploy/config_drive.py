@@ -16,11 +16,8 @@ Ironic is asked for anything.  No error and no log line holds any of the content
 
 from __future__ import annotations
 
-import base64
-import binascii
 import dataclasses
 import json
-import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -67,7 +64,6 @@ _OVERHEAD = 384 * 1024
 _SECTOR = 2048
 # What stands around the config drive in the request.
 _AROUND = 1024
-_CHUNK = 64 * 1024
 
 _TOO_LARGE = 413
 
@@ -96,11 +92,7 @@ class ConfigDrives:
             drive = hooks.config_drive(self._with_networks(drive, node.uuid, request))
             if drive.network_data:
                 drive = dataclasses.replace(drive, network_data=with_mtus(drive.network_data))
-            form = in_form(
-                drive,
-                instance.uuid,
-                no_json=self._why_no_json(node),
-            )
+            form, size = in_form(drive, instance.uuid, no_json=self._why_no_json(node))
         except exceptions.IronicVirtError:
             raise
         except iso_image.NotMade as exc:
@@ -117,7 +109,7 @@ class ConfigDrives:
                 instance.uuid,
                 f"the config drive can't be made ({type(exc).__name__}); the log says why",
             ) from exc
-        check_size(form, node.uuid, instance.uuid)
+        check_size(form, size, node.uuid, instance.uuid)
         return form
 
     def _why_no_json(self, node: Node) -> str | None:
@@ -144,8 +136,8 @@ class ConfigDrives:
         return dataclasses.replace(drive, network_data=data)
 
 
-def in_form(drive: ConfigDrive, instance: str, *, no_json: str | None = None) -> Form:
-    """A config drive in the form in which Ironic takes it.
+def in_form(drive: ConfigDrive, instance: str, *, no_json: str | None = None) -> tuple[Form, int]:
+    """A config drive in the form in which Ironic takes it, and the bytes of its image.
 
     :param instance: the instance's uuid.
     :param no_json: why an image is sent even if JSON would do.
@@ -153,11 +145,13 @@ def in_form(drive: ConfigDrive, instance: str, *, no_json: str | None = None) ->
     """
     why = no_json or drive.no_json or why_no_json(drive)
     if why is None:
-        return json_form(drive)
+        return json_form(drive), image_size(drive)
     LOG.info("The config drive of instance %s is sent as an image: %s", instance, why)
-    if drive.make_iso is not None:
-        return drive.make_iso(drive)
-    return iso_image.pack_image(list_files(drive, instance))
+    if drive.make_image is not None:
+        image = drive.make_image(drive)
+    else:
+        image = iso_image.make_image(list_files(drive, instance))
+    return iso_image.pack_image(image), len(image)
 
 
 def why_no_json(drive: ConfigDrive) -> str | None:
@@ -202,53 +196,25 @@ def list_files(drive: ConfigDrive, instance: str) -> dict[str, bytes]:
 # -- sizes --------------------------------------------------------------------
 
 
-def check_size(form: Form, node: str, instance: str) -> None:
+def check_size(form: Form, image: int, node: str, instance: str) -> None:
     """Refuse a config drive that Ironic would not take.
 
+    :param image: the bytes of its image, unpacked.
     :raises ConfigDriveTooLarge: with its size, and the limit.
     """
-    size = len(form if isinstance(form, str) else _as_json(form)) + _AROUND
-    if size > LARGEST_REQUEST:
-        raise exceptions.ConfigDriveTooLarge(
-            node, instance, size, LARGEST_REQUEST, "as a request to Ironic"
-        )
-    size = image_size(form)
-    if size > LARGEST_IMAGE:
-        raise exceptions.ConfigDriveTooLarge(
-            node, instance, size, LARGEST_IMAGE, "as an image, unpacked"
-        )
+    request = len(form if isinstance(form, str) else _as_json(form)) + _AROUND
+    for size, limit, what in (
+        (request, LARGEST_REQUEST, "as a request to Ironic"),
+        (image, LARGEST_IMAGE, "as an image, unpacked"),
+    ):
+        if size > limit:
+            raise exceptions.ConfigDriveTooLarge(node, instance, size, limit, what)
 
 
-def image_size(form: Form) -> int:
-    """The bytes of the image, unpacked; of the JSON form those that it will have at most."""
-    if isinstance(form, str):
-        return _unpacked_size(form)
-    drive = ConfigDrive(**form)
+def image_size(drive: ConfigDrive) -> int:
+    """The bytes that an image of a config drive has at most."""
     contents = list_files(drive, "")
     return _OVERHEAD + sum(-(-len(content) // _SECTOR) * _SECTOR for content in contents.values())
-
-
-def _unpacked_size(packed: str) -> int:
-    """The unpacked size of a gzipped image in base64; 0 for anything else.
-
-    Counting stops above the limit, so that a small text can't make it last.
-    """
-    try:
-        data = base64.b64decode(packed)
-    except (binascii.Error, ValueError):
-        # A URL, say; what it is, is Ironic's to judge.
-        return 0
-    unpacker = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
-    size = 0
-    try:
-        for start in range(0, len(data), _CHUNK):
-            piece = data[start : start + _CHUNK]
-            while piece and size <= LARGEST_IMAGE:
-                size += len(unpacker.decompress(piece, 16 * _CHUNK))
-                piece = unpacker.unconsumed_tail
-    except zlib.error:
-        return 0
-    return size
 
 
 # -- sending ------------------------------------------------------------------
@@ -281,8 +247,8 @@ def write_with(
             return write(changes), form
         if isinstance(form, str):
             raise refusal_error(exc, node, instance) from exc
-        image = iso_image.pack_image(list_files(ConfigDrive(**form), instance))
-        return write_with(write, changes, image, node, instance)
+        image = iso_image.make_image(list_files(ConfigDrive(**form), instance))
+        return write_with(write, changes, iso_image.pack_image(image), node, instance)
 
 
 def refusal_error(

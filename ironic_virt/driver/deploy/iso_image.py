@@ -33,19 +33,15 @@ class NotMade(Exception):
     """There is no image; the text says why, and has nothing of its contents."""
 
 
-def pack_image(files: Mapping[str, bytes]) -> str:
-    """Return an image of files, gzipped, in base64.
-
-    :param files: contents by path, without a leading slash.
-    :raises NotMade: a path leads out of the image, or has no place in one.
-    """
-    packed = gzip.compress(make_image(files), mtime=0)
-    return base64.b64encode(packed).decode("ascii")
+def pack_image(image: bytes) -> str:
+    """Return an image as Ironic takes it: gzipped, in base64."""
+    return base64.b64encode(gzip.compress(image, mtime=0)).decode("ascii")
 
 
 def make_image(files: Mapping[str, bytes]) -> bytes:
-    """Return an image of files as it is.
+    """Return an image of files.
 
+    :param files: contents by path, without a leading slash.
     :raises NotMade: a path leads out of the image, or has no place in one.
     """
     # Imported here because few servers need an image that the driver makes.

@@ -63,10 +63,8 @@ class SecretiveService(Service):
         if self.form == "json":
             vendor_data = {"a": USER_DATA}
             return virt.ConfigDrive(meta_data=meta, user_data=USER_DATA, vendor_data=vendor_data)
-        # Ironic, and so the driver, looks at no more of an image than that it is gzipped.
-        packed = gzip.compress(f"{meta} {USER_DATA}".encode(), mtime=0)
-        image = base64.b64encode(packed).decode()
-        return virt.ConfigDrive(no_json="it is an image", make_iso=lambda drive: image)
+        image = f"{meta} {USER_DATA}".encode()
+        return virt.ConfigDrive(no_json="it is an image", make_image=lambda drive: image)
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ def by_url(images: Images, name: str) -> virt.ImageMeta:
 def config_drive(user_data: str) -> virt.ConfigDrive:
     """One whose image can be made without a program on this host."""
     return virt.ConfigDrive(
-        user_data=user_data, make_iso=lambda drive: iso_image.pack_image(list_files(drive, "a"))
+        user_data=user_data, make_image=lambda drive: iso_image.make_image(list_files(drive, "a"))
     )
 
 

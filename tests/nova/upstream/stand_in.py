@@ -203,7 +203,7 @@ class IronicDriver(ours.IronicDriver):
             extra_md={"admin_pass": password} if password else {},
             files=request.injected_files,
         )
-        return virt.ConfigDrive(no_json="Nova's own driver", make_iso=lambda _: drive)
+        return virt.ConfigDrive(no_json="Nova's own driver", make_image=lambda _: drive.encode())
 
     # -- ours --------------------------------------------------------------------
 
