@@ -32,7 +32,6 @@ from ironic_virt.virt import ConsoleAddress, InstanceLike
 
 LOG = logging.getLogger(__name__)
 
-
 _LONGEST_OFF = 60.0
 """Seconds until an instance goes although its console is not off."""
 
@@ -67,10 +66,10 @@ class Console:
         """
         held = self._at_rest(instance, _SERIAL)
         if held.node.console_enabled:
-            self._info(held)
-            self._switch(held, on=False)
-        with self._switched_on(held):
-            host, port = _tcp(self._info(held), held)
+            held.info()
+            held.switch(on=False)
+        with held.switched_on():
+            host, port = held.tcp_address()
         LOG.info("Instance %s, node %s: its serial console is on", instance.uuid, held.uuid)
         return ConsoleAddress("serial", host, port)
 
@@ -81,9 +80,9 @@ class Console:
         """
         held = self._at_rest(instance, _VNC)
         if held.node.console_enabled:
-            return self._vnc_address(held)
-        with self._switched_on(held):
-            address = self._vnc_address(held)
+            return held.vnc_address()
+        with held.switched_on():
+            address = held.vnc_address()
         LOG.info("Instance %s, node %s: its VNC console is on", instance.uuid, held.uuid)
         return address
 
@@ -98,8 +97,8 @@ class Console:
         instance, uuid = held.instance, held.uuid
         held = _HeldConsole(self._site, instance, held.node, _LEFT_ON)
         try:
-            self._let_go(held)
-            self._switch(held, on=False)
+            held.let_go()
+            held.switch(on=False)
         except exceptions.WaitCancelled:
             raise
         except (exceptions.NodeError, exceptions.IronicError) as exc:
@@ -113,65 +112,90 @@ class Console:
             return
         LOG.info("Instance %s, node %s: its console is off", instance.uuid, uuid)
 
+    def _at_rest(self, instance: InstanceLike, kind: _Kind) -> _HeldConsole:
+        """The node that carries the instance, past the guard, when it is not locked."""
+        node = self._site.nodes.read_carrier(instance)
+        held = _HeldConsole(self._site, instance, node, kind)
+        if node.reservation is not None:
+            held.let_go()
+            held.refresh()
+        return held
+
+
+class _HeldConsole(Held):
+    """The node whose console it is, and which kind is wanted."""
+
+    def __init__(self, site: Site, instance: InstanceLike, node: Node, kind: _Kind) -> None:
+        super().__init__(site, instance, node)
+        self._kind = kind
+        # 0: no limit.
+        option = kind.option
+        self._timeout: float = getattr(site.conf.ironic, option) if option else _LONGEST_OFF
+
     # -- where it is ----------------------------------------------------------
 
-    def _info(self, held: _HeldConsole) -> ConsoleInfo:
+    def info(self) -> ConsoleInfo:
         """What Ironic says of a console that is on, and of the kind that is wanted."""
-        kind = held.kind
-        with held.refused("gives no information on"):
-            info = self._site.client.consoles.get(held.uuid)
+        with self._refused("gives no information on"):
+            info = self._site.client.consoles.get(self.uuid)
         if not info.enabled:
-            raise held.unavailable("the console was switched off meanwhile; try again")
-        if info.kind != kind.in_ironic:
+            raise self._unavailable("the console was switched off meanwhile; try again")
+        if info.kind != self._kind.in_ironic:
             has = f"is of type {info.kind!r}" if info.kind else "has no address"
-            raise held.unavailable(
-                f"the node's console {has}, and {kind.in_ironic!r} is wanted: "
+            raise self._unavailable(
+                f"the node's console {has}, and {self._kind.in_ironic!r} is wanted: "
                 "see the node's console_interface"
             )
         return info
 
-    def _vnc_address(self, held: _HeldConsole) -> ConsoleAddress:
-        info = self._info(held)
-        with held.refused("gives no information on"):
-            host, port = self._site.client.consoles.vnc_address(held.uuid)
+    def tcp_address(self) -> tuple[str, int]:
+        """Host and port of a console that is a stream of TCP."""
+        info = self.info()
+        try:
+            url = urllib.parse.urlsplit(info.url or "")
+            if url.scheme == "tcp" and url.hostname and url.port:
+                return url.hostname, url.port
+        except ValueError:
+            pass
+        raise self._unavailable(f"its address {info.url!r} is not like 'tcp://host:port'")
+
+    def vnc_address(self) -> ConsoleAddress:
+        """Host and port of the VNC server, and the URL of Ironic's page."""
+        info = self.info()
+        with self._refused("gives no information on"):
+            host, port = self._site.client.consoles.vnc_address(self.uuid)
         if not host or port is None:
-            raise held.unavailable(
+            raise self._unavailable(
                 "Ironic has noted no vnc_host and vnc_port in the node's driver_internal_info"
             )
         return ConsoleAddress("vnc", host, port, url=info.url)
 
     # -- on and off -----------------------------------------------------------
 
-    def _at_rest(self, instance: InstanceLike, kind: _Kind) -> _HeldConsole:
-        """The node that carries the instance, past the guard, when it is not locked."""
-        node = self._site.nodes.read_carrier(instance)
-        held = _HeldConsole(self._site, instance, node, kind)
-        if node.reservation is not None:
-            self._let_go(held)
-            held.refresh()
-        return held
-
-    def _let_go(self, held: _HeldConsole) -> None:
-        """Wait until a node is not locked any more: Ironic would forget what it is asked for."""
-        if locked_by := held.node.reservation:
-            self._wait_until(
-                held, lambda node: node.reservation is None, f"be unlocked by {locked_by}"
-            )
+    def let_go(self) -> None:
+        """Wait until the node is not locked any more: Ironic would forget what it is asked for."""
+        if locked_by := self.node.reservation:
+            self._wait_until(lambda node: node.reservation is None, f"be unlocked by {locked_by}")
 
     @contextlib.contextmanager
-    def _switched_on(self, held: _HeldConsole) -> Iterator[None]:
+    def switched_on(self) -> Iterator[None]:
         """Switch it on, and off again if that or the block fails."""
-        self._ask(held, on=True)
+        self._ask(on=True)
         try:
-            self._reached(held, on=True)
+            self._reached(on=True)
             yield
         except (exceptions.NodeError, exceptions.IronicError) as exc:
-            self._off_again(held, exc)
+            self._off_again(exc)
             raise
 
-    def _off_again(self, held: _HeldConsole, error: Exception) -> None:
+    def switch(self, *, on: bool) -> None:
+        """Switch it on or off, and return when it is."""
+        self._ask(on=on)
+        self._reached(on=on)
+
+    def _off_again(self, error: Exception) -> None:
         try:
-            node = held.refresh()
+            node = self.refresh()
             if node.reservation is not None:
                 # Ironic would accept the request, and forget it.
                 why = f"{node.reservation} holds the node"
@@ -185,33 +209,23 @@ class Console:
         LOG.warning(
             "[console-left-on] Instance %s, node %s: the console may still be on, because "
             "switching it off failed: %s",
-            *(held.instance.uuid, held.uuid, why),
+            *(self.instance.uuid, self.uuid, why),
         )
         error.add_note("It may be left on")
 
-    def _switch(self, held: _HeldConsole, *, on: bool) -> None:
-        self._ask(held, on=on)
-        self._reached(held, on=on)
-
-    def _timeout(self, kind: _Kind) -> float:
-        """Seconds that a change may take; 0: no limit."""
-        option = kind.option
-        return float(getattr(self._site.conf.ironic, option)) if option else _LONGEST_OFF
-
-    def _ask(self, held: _HeldConsole, *, on: bool) -> None:
-        timeout = self._timeout(held.kind)
+    def _ask(self, *, on: bool) -> None:
         began = self._site.clock()
 
         def check_deadline(node: Node) -> None:
             passed = self._site.clock() - began
-            if timeout and passed >= timeout:
-                goal = f"be unlocked by {node.reservation}{held.kind.bound}"
-                raise held.error(exceptions.WaitTimeout, goal, passed, node.states)
+            if self._timeout and passed >= self._timeout:
+                goal = f"be unlocked by {node.reservation}{self._kind.bound}"
+                raise self.error(exceptions.WaitTimeout, goal, passed, node.states)
 
-        with held.refused("refuses to switch on" if on else "refuses to switch off"):
-            held.only_if(check_deadline).client.consoles.switch(held.uuid, on)
+        with self._refused("refuses to switch on" if on else "refuses to switch off"):
+            self.only_if(check_deadline).client.consoles.switch(self.uuid, on)
 
-    def _reached(self, held: _HeldConsole, *, on: bool) -> None:
+    def _reached(self, *, on: bool) -> None:
         def until(node: Node) -> bool:
             # Ironic holds the node's lock from taking the request until its end.
             if node.reservation is not None:
@@ -222,52 +236,31 @@ class Console:
                 # It is not known whether Ironic has begun.
                 return False
             change = "switched on" if on else "switched off"
-            raise held.unavailable(f"the console could not be {change}: {node.why}")
+            raise self._unavailable(f"the console could not be {change}: {node.why}")
 
-        self._wait_until(held, until, f"have its console {'on' if on else 'off'}")
+        self._wait_until(until, f"have its console {'on' if on else 'off'}")
 
-    def _wait_until(self, held: _HeldConsole, until: Callable[[Node], bool], what: str) -> None:
+    def _wait_until(self, until: Callable[[Node], bool], what: str) -> None:
         def there(node: Node | None) -> bool | None:
-            if node is None or node.instance_uuid != held.instance.uuid:
-                raise held.unavailable("the server went off the node meanwhile")
+            if node is None or node.instance_uuid != self.instance.uuid:
+                raise self._unavailable("the server went off the node meanwhile")
             return until(node) or None
 
-        held.wait(
-            there,
-            f"{what}{held.kind.bound}",
-            self._timeout(held.kind),
-            kind="console",
-            state=held.node.provision_state,
-        )
+        state = self.node.provision_state
+        goal = f"{what}{self._kind.bound}"
+        self.wait(there, goal, self._timeout, kind="console", state=state)
 
+    # -- errors ---------------------------------------------------------------
 
-class _HeldConsole(Held):
-    """The node whose console it is, and which kind is wanted."""
-
-    def __init__(self, site: Site, instance: InstanceLike, node: Node, kind: _Kind) -> None:
-        super().__init__(site, instance, node)
-        self.kind = kind
-
-    def unavailable(self, reason: str) -> exceptions.NodeError:
+    def _unavailable(self, reason: str) -> exceptions.NodeError:
         """The error that says why there is no console."""
-        return self.error(exceptions.ConsoleUnavailable, self.kind.name, reason)
+        return self.error(exceptions.ConsoleUnavailable, self._kind.name, reason)
 
-    def refused(self, what: str) -> contextlib.AbstractContextManager[None]:
+    def _refused(self, what: str) -> contextlib.AbstractContextManager[None]:
         """Turn a refusal in the block into ConsoleUnavailable: "Ironic ``what`` the console"."""
         return self.refused_as(
             exceptions.ConsoleUnavailable,
             f"Ironic {what} the console",
-            self.kind.name,
+            self._kind.name,
             when=is_refusal,
         )
-
-
-def _tcp(info: ConsoleInfo, held: _HeldConsole) -> tuple[str, int]:
-    """Host and port of a console that is a stream of TCP."""
-    try:
-        url = urllib.parse.urlsplit(info.url or "")
-        if url.scheme == "tcp" and url.hostname and url.port:
-            return url.hostname, url.port
-    except ValueError:
-        pass
-    raise held.unavailable(f"its address {info.url!r} is not like 'tcp://host:port'")
