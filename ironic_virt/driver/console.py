@@ -196,14 +196,12 @@ class _HeldConsole(Held):
     def _off_again(self, error: Exception) -> None:
         try:
             node = self.refresh()
-            if node.reservation is not None:
-                # Ironic would accept the request, and forget it.
-                why = f"{node.reservation} holds the node"
-            elif node.console_enabled:
-                self._site.client.single_try().consoles.switch(node.uuid, False)
+            if node.reservation is None:
+                if node.console_enabled:
+                    self._site.client.single_try().consoles.switch(node.uuid, False)
                 return
-            else:
-                return
+            # Ironic would accept the request, and forget it.
+            why = f"{node.reservation} holds the node"
         except (exceptions.NodeError, exceptions.IronicError) as exc:
             why = str(exc)
         LOG.warning(

@@ -18,7 +18,7 @@ from typing import Any, Self, TypeVar
 
 from oslo_log import log as logging
 
-from ironic_virt import exceptions
+from ironic_virt import exceptions, logs
 from ironic_virt.baremetal import states
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.patches import JsonPatch
@@ -55,6 +55,26 @@ def has_moved(before: Node, after: Node) -> bool:
         after.provision_state,
         after.provision_updated_at,
     )
+
+
+def undo_after(
+    error: Exception, instance: InstanceLike, undo: Callable[[], object], what: str
+) -> None:
+    """Undo what has failed for an instance.
+
+    :param error: what the caller raises, also if this fails.
+    :param what: is undone, in words, at the beginning of a sentence.
+    """
+    try:
+        undo()
+    except Exception as exc:
+        LOG.error(
+            "[instance-left-on-node] Instance %s: %s failed too: %s. Destroying the instance "
+            "tries it again",
+            *(instance.uuid, what, logs.error_text(exc)),
+            exc_info=not isinstance(exc, exceptions.IronicVirtError),
+        )
+        error.add_note(f"{what} failed too: {exc}")
 
 
 class _Moved(Exception):

@@ -185,35 +185,24 @@ class Network:
         # Where Ironic could not be asked, all retries have just been used up.
         client = self._site.client if _is_refused_vif(error) else self._site.client.single_try()
         node, instance = held.uuid, held.instance.uuid
-        command = "'openstack baremetal node vif {}'"
-        detach = command.format(f"detach {node} {vif}")
-        is_left: bool | None
         try:
             if vif not in client.ports.vifs(node):
                 return False, ""
-        except exceptions.IronicError as exc:
-            look = command.format(f"list {node}")
-            is_left = None
+            held.refresh()
+            self._detach(held, vif)
+        except (exceptions.NodeError, exceptions.IronicError) as exc:
+            # Only after the look there are errors about the node.
+            is_left = True if isinstance(exc, exceptions.NodeError) else None
             outcome = (
-                f"Node {node} may still have VIF {vif} attached: {exc}. Look "
-                f"with {look}, and take it off with {detach}"
+                f"Node {node} may still have VIF {vif} attached: {exc}. Look with 'openstack "
+                f"baremetal node vif list {node}', and take it off with 'openstack baremetal node "
+                f"vif detach {node} {vif}'"
             )
-        else:
-            try:
-                held.refresh()
-                self._detach(held, vif)
-            except (exceptions.NodeError, exceptions.IronicError) as exc:
-                is_left = True if isinstance(exc, exceptions.NodeError) else None
-                outcome = (
-                    f"Node {node} had VIF {vif} all the same, and it could not be taken "
-                    f"off: {exc}. Take it off with {detach}"
-                )
-            else:
-                outcome = f"Node {node} had VIF {vif} all the same; it was taken off again"
-                LOG.info("Instance %s: %s", instance, outcome)
-                return False, outcome
-        LOG.warning("[vif-left] Instance %s: %s", instance, outcome)
-        return is_left, outcome
+            LOG.warning("[vif-left] Instance %s: %s", instance, outcome)
+            return is_left, outcome
+        outcome = f"Node {node} had VIF {vif} all the same; it was taken off again"
+        LOG.info("Instance %s: %s", instance, outcome)
+        return False, outcome
 
     def _detach(self, held: Held, vif: str) -> None:
         try:

@@ -195,35 +195,25 @@ class Volumes:
         """
         if not (uuid := node.uuid if node else instance.node):
             return
-        try:
-            node = node or self._site.client.get_node(uuid)
-            self._site.nodes.check_free(node, instance.uuid)
-            targets = self._targets_of(node, instance)
-        except (exceptions.NodeError, exceptions.NodeNotFound) as exc:
-            # The node is gone or another's, or the record has named a pool.
-            LOG.debug("Volumes of instance %s are left alone: %s", instance.uuid, exc)
-            return
-        except exceptions.IronicError as exc:
-            LOG.warning(
-                "[volume-target-left] Can't ask Ironic whether instance %s has left volume "
-                "targets on node %s: %s. The driver looks for them again later",
-                *(instance.uuid, uuid, exc),
-            )
-            return
 
         def check_free() -> None:
             self._site.nodes.check_free(self._site.nodes.read(uuid), instance.uuid)
 
-        volumes = self._site.client.rechecking(check_free).volumes
-        for target in targets:
-            try:
+        try:
+            node = node or self._site.nodes.read(uuid)
+            self._site.nodes.check_free(node, instance.uuid)
+            volumes = self._site.client.rechecking(check_free).volumes
+            for target in self._targets_of(node, instance):
                 volumes.delete_target(target.uuid, uuid)
-            except (exceptions.IronicError, exceptions.NodeError) as exc:
-                LOG.warning(
-                    "[volume-target-left] Node %s still has volume target %s of instance %s: %s. "
-                    "It is deleted when the node is free",
-                    *(uuid, target.uuid, instance.uuid, exc),
-                )
+        except exceptions.NodeError as exc:
+            # The node is gone or another's, or the record has named a pool.
+            LOG.debug("Volumes of instance %s are left alone: %s", instance.uuid, exc)
+        except exceptions.IronicError as exc:
+            LOG.warning(
+                "[volume-target-left] Node %s may still have volume targets of instance %s: %s. "
+                "The driver deletes them when the node is free",
+                *(uuid, instance.uuid, exc),
+            )
 
     def _targets_of(self, node: Node, instance: InstanceLike) -> list[VolumeTarget]:
         if not can_have_volumes(node):

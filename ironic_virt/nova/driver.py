@@ -28,7 +28,7 @@ from oslo_log import log as logging
 from ironic_virt import driver, exceptions, logs, virt
 from ironic_virt.nova import options, tracker, values
 from ironic_virt.nova.actions import Actions
-from ironic_virt.nova.errors import Doing, NotDeployed, translated
+from ironic_virt.nova.errors import Doing, translated
 from ironic_virt.nova.metrics import Offered
 from ironic_virt.nova.networks import Networks
 from ironic_virt.nova.reports import Reports
@@ -288,12 +288,11 @@ class IronicDriver(Actions, Networks, Restarts, Volumes, nova_driver.ComputeDriv
 
     def prepare_for_spawn(self, instance: Any) -> None:
         """Reserve the node for the instance, or refuse and change nothing."""
-        try:
-            with translated(Doing.PREPARE, instance):
-                self._driver.prepare_for_spawn(instance)
-        except exception.ComputeResourcesUnavailable as exc:
-            self._records.note_failure(instance._context, instance, exc)
-            raise
+        with (
+            self._records.noting(instance._context, instance),
+            translated(Doing.PREPARE, instance),
+        ):
+            self._driver.prepare_for_spawn(instance)
 
     def spawn(
         self,
@@ -313,23 +312,19 @@ class IronicDriver(Actions, Networks, Restarts, Volumes, nova_driver.ComputeDriv
             # The metadata service tells cloud-init of it, as soon as the node boots.
             instance.default_ephemeral_device = _EPHEMERAL_DEVICE
             instance.save()
-        try:
-            with self._acting(Doing.SPAWN, instance):
-                self._driver.spawn(
-                    virt.DeployRequest(
-                        instance,
-                        image_meta,
-                        values.Vifs(network_info),
-                        injected_files,
-                        admin_password,
-                        values.volumes_of(block_device_info),
-                    )
+        with self._records.noting(context, instance), self._acting(Doing.SPAWN, instance):
+            self._driver.spawn(
+                virt.DeployRequest(
+                    instance,
+                    image_meta,
+                    values.Vifs(network_info),
+                    injected_files,
+                    admin_password,
+                    values.volumes_of(block_device_info),
                 )
-                if not power_on:
-                    self._driver.power_off(instance)
-        except NotDeployed as exc:
-            self._records.note_failure(context, instance, exc)
-            raise
+            )
+            if not power_on:
+                self._driver.power_off(instance)
 
     def failed_spawn_cleanup(self, instance: Any) -> None:
         """Undo what a failed build left."""

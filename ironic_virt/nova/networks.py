@@ -9,8 +9,6 @@ the port of the node that it gets.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from typing import Any
 
 from nova import exception
@@ -62,12 +60,11 @@ class Networks:
             raise exception.InstanceUnacceptable(
                 instance_id=instance.uuid, reason=exc.format_message()
             ) from exc
-        try:
-            with translated(Doing.NETWORKS, instance):
-                self._driver.prepare_networks_before_block_device_mapping(instance, vifs)
-        except exception.ComputeResourcesUnavailable as exc:
-            self._records.note_failure(instance._context, instance, exc)
-            raise
+        with (
+            self._records.noting(instance._context, instance),
+            translated(Doing.NETWORKS, instance),
+        ):
+            self._driver.prepare_networks_before_block_device_mapping(instance, vifs)
 
     def plug_vifs(self, instance: Any, network_info: Any) -> None:
         """Nothing: a VIF stays attached as long as the node has the instance."""
@@ -83,7 +80,7 @@ class Networks:
         Nova's answer gives no reason, so the reason is kept with the server's actions.
         """
         with (
-            self._noting(ATTACH_INTERFACE_EVENT, context, instance),
+            self._records.noting(context, instance, ATTACH_INTERFACE_EVENT),
             translated(Doing.ATTACH_INTERFACE, instance),
         ):
             self._driver.attach_interface(instance, values.single_vif(vif))
@@ -91,17 +88,7 @@ class Networks:
     def detach_interface(self, context: Any, instance: Any, vif: Any) -> None:
         """Detach an interface; the reason of a failure is kept, too."""
         with (
-            self._noting(DETACH_INTERFACE_EVENT, context, instance),
+            self._records.noting(context, instance, DETACH_INTERFACE_EVENT),
             translated(Doing.DETACH_INTERFACE, instance),
         ):
             self._driver.detach_interface(instance, values.single_vif(vif))
-
-    @contextlib.contextmanager
-    def _noting(self, event: str, context: Any, instance: Any) -> Iterator[None]:
-        try:
-            yield
-        except exception.InstanceNotFound:
-            raise
-        except exception.NovaException as exc:
-            self._records.note_failure(context, instance, exc, event)
-            raise

@@ -8,6 +8,7 @@ things are kept: the host's name, and the nodes for which the resource tracker w
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -22,6 +23,7 @@ from oslo_log import log as logging
 from ironic_virt import exceptions, virt
 from ironic_virt.driver.resources import HYPERVISOR_TYPE
 from ironic_virt.nova import broker, config_drive, observer, sizes, values, warm
+from ironic_virt.nova.errors import NotDeployed
 
 LOG = logging.getLogger(__name__)
 
@@ -34,6 +36,11 @@ _OF_SERVERS_IN_ERROR_TOO = (
     task_states.UNRESCUING,
 )
 
+_WITHOUT_REASON = (
+    *(exception.ComputeResourcesUnavailable, NotDeployed),
+    *(exception.VirtualInterfacePlugException, exception.VirtualInterfaceUnplugException),
+)
+"""Errors whose text Nova does not show."""
 _NO_DATABASE = "CantStartEngineError"
 _MOST = 500
 """Records in one answer; that is about 1 MB."""
@@ -285,28 +292,31 @@ class NovaVirtAPI(virt.VirtAPI):
             return f"the server's state has become {instance.vm_state}"
         return None
 
-    def note_failure(
-        self, context: Any, instance: Any, error: Exception, event_name: str = DEPLOY_EVENT
-    ) -> None:
-        """Keep why something failed with the server's actions.
+    @contextlib.contextmanager
+    def noting(
+        self, context: Any, instance: Any, event_name: str = DEPLOY_EVENT
+    ) -> Iterator[None]:
+        """Keep why the block has failed with the server's actions, and let the error pass.
 
         When a build is rescheduled and no node is left, Nova's own fault says only that; when
         an interface can't be attached or detached, it gives no reason.
         """
-        event = compute_utils.EventReporter(context, event_name, self.host, instance.uuid)
         try:
-            with event:
-                raise error
-        except exception.InstanceActionNotFound as missing:
-            LOG.debug("Why instance %s failed was not noted: %s", instance.uuid, missing)
-        except Exception as other:
-            # What Nova does next depends on the error, so a note that fails is only logged.
-            if other is not error:
-                LOG.warning(
-                    "[nova-not-asked] Why instance %s failed was not noted: %s",
-                    instance.uuid,
-                    other,
-                )
+            yield
+        except _WITHOUT_REASON as error:
+            try:
+                with compute_utils.EventReporter(context, event_name, self.host, instance.uuid):
+                    raise
+            except exception.InstanceActionNotFound as missing:
+                LOG.debug("Why instance %s failed was not noted: %s", instance.uuid, missing)
+            except Exception as other:
+                # What Nova does next depends on the error, so a note that fails is only logged.
+                if other is not error:
+                    LOG.warning(
+                        "[nova-not-asked] Why instance %s failed was not noted: %s",
+                        *(instance.uuid, other),
+                    )
+            raise
 
     def config_drive(self, request: virt.DeployRequest) -> virt.ConfigDrive | None:
         """Nova's own config drive, if the server is to have one."""

@@ -3,9 +3,11 @@
 """What the driver is answered from Nova's records."""
 
 import uuid
+from typing import Any
 from unittest import mock
 
 import oslo_messaging
+import pytest
 from nova import conf as nova_conf
 from nova import context as nova_context
 from nova import exception, objects, test
@@ -55,21 +57,37 @@ class TestInstances(cases.UnderPytest, test.TestCase):
         assert self.records.abort_reason(instance) == "the server was deleted meanwhile"
 
     def test_why_something_failed_is_noted_or_told_to_the_log(self) -> None:
-        why = exception.NovaException("the switch is down")
+        why = exception.ComputeResourcesUnavailable(reason="the switch is down")
         # The server has no action to note it with.
         context = nova_context.RequestContext("u", "p", request_id="req-1")
         instance = objects.Instance.get_by_uuid(self._context, self.there)
-        self.records.note_failure(context, instance, why)
+        self.fail_with(why, context, instance)
         lost = oslo_messaging.MessagingTimeout("the conductor does not answer")
         with mock.patch.object(objects.InstanceActionEvent, "event_start", side_effect=lost):
-            self.records.note_failure(context, instance, why)
+            self.fail_with(why, context, instance)
         assert "was not noted: the conductor does not answer" in self.stdlog.logger.output
         objects.InstanceAction.action_start(context, self.there, "create")
-        self.records.note_failure(context, instance, why)
+        self.fail_with(why, context, instance)
         action = objects.InstanceAction.get_by_request_id(context, self.there, "req-1")
         (event,) = objects.InstanceActionEventList.get_by_action(context, action.id)
         assert (event.event, event.result) == ("compute_ironic_deploy", "Error")
-        assert event.details == "the switch is down"
+        assert event.details == why.format_message()
+
+    def test_a_failure_that_nova_itself_shows_is_not_noted(self) -> None:
+        context = nova_context.RequestContext("u", "p", request_id="req-2")
+        instance = objects.Instance.get_by_uuid(self._context, self.there)
+        objects.InstanceAction.action_start(context, self.there, "create")
+        self.fail_with(
+            exception.InstanceUnacceptable(instance_id="", reason=""), context, instance
+        )
+        action = objects.InstanceAction.get_by_request_id(context, self.there, "req-2")
+        assert not objects.InstanceActionEventList.get_by_action(context, action.id)
+
+    def fail_with(self, error: Exception, context: Any, instance: Any) -> None:
+        """Fail where failures are noted."""
+        with pytest.raises(type(error)) as caught, self.records.noting(context, instance):
+            raise error
+        assert caught.value is error
 
     def test_what_can_be_restored_exists(self) -> None:
         assert self.records.existing_instances(self.all) == {self.there, self.soft_deleted}

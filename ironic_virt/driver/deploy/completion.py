@@ -19,7 +19,7 @@ from ironic_virt.baremetal.node import Node
 from ironic_virt.driver import history
 from ironic_virt.driver.deploy import outcome
 from ironic_virt.driver.deploy.teardown import TearDown
-from ironic_virt.driver.held import Held
+from ironic_virt.driver.held import Held, undo_after
 from ironic_virt.driver.hooks import Calls, Hooks
 from ironic_virt.driver.patience import Patience
 from ironic_virt.driver.protection import protect_node
@@ -186,17 +186,12 @@ class Completion:
         :param error: what the caller raises, also if this fails.
         :param node: that the instance had; see :meth:`TearDown.tear_down`.
         """
-        try:
-            self._teardown.tear_down(instance, lost=node)
-        except Exception as exc:
-            LOG.error(
-                "[instance-left-on-node] Instance %s could not be taken off its node after the "
-                "failure: %s. Destroying the instance tries it again",
-                instance.uuid,
-                logs.error_text(exc),
-                exc_info=not isinstance(exc, exceptions.IronicVirtError),
-            )
-            error.add_note(f"Undoing it failed too: {exc}")
+        undo_after(
+            error,
+            instance,
+            lambda: self._teardown.tear_down(instance, lost=node),
+            "Taking it off its node",
+        )
 
 
 def _is_about_node(error: Exception) -> bool:

@@ -22,14 +22,14 @@ from typing import Any
 
 from oslo_log import log as logging
 
-from ironic_virt import exceptions, logs
+from ironic_virt import exceptions
 from ironic_virt.baremetal import allocations
 from ironic_virt.baremetal.allocations import Allocation
 from ironic_virt.baremetal.node import Node
 from ironic_virt.conf import ironic as ironic_conf
 from ironic_virt.driver import resources
 from ironic_virt.driver.groups import Groups
-from ironic_virt.driver.held import Held
+from ironic_virt.driver.held import Held, undo_after
 from ironic_virt.driver.pools import allocation_extra, candidates
 from ironic_virt.driver.pools.candidates import Choice
 from ironic_virt.driver.pools.names import pool_name
@@ -302,14 +302,4 @@ class Reservation:
 
     def _give_up_after(self, error: Exception, instance: InstanceLike) -> None:
         """Give up; ``error`` is what the caller raises, also if this fails."""
-        try:
-            self._give_up(instance)
-        except Exception as exc:
-            LOG.error(
-                "[instance-left-on-node] The allocation of instance %s could not be given up "
-                "after the failure: %s. Destroying the instance tries it again",
-                instance.uuid,
-                logs.error_text(exc),
-                exc_info=not isinstance(exc, exceptions.IronicVirtError),
-            )
-            error.add_note(f"Giving the reservation up failed too: {exc}")
+        undo_after(error, instance, lambda: self._give_up(instance), "Giving the reservation up")

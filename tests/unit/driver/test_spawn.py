@@ -139,7 +139,7 @@ def test_a_node_in_maintenance_while_reserved_is_given_back(fake, set_stage, nod
     with pytest.raises(exceptions.NodeNotAvailable, match="maintenance") as caught:
         stage.reserve(stage.instance(node))
     told = "".join(getattr(caught.value, "__notes__", ()))
-    assert ("Undoing it failed too" in told) is undoing_fails
+    assert ("Taking it off its node failed too" in told) is undoing_fails
     assert (caught.value.node, caught.value.instance) == (node, INSTANCE)
     stage.driver.failed_spawn_cleanup(stage.instance(node))
     assert fake.node(node)["instance_uuid"] is None
