@@ -174,26 +174,19 @@ class _Tally:
     def of(cls, snapshot: Snapshot, claim: Claim | None) -> _Tally:
         """Count them."""
         ours = frozenset() if claim is None else claim.nodes
-        numbers = Counter(
-            (
-                node.provision_state,
-                node.resource_class or "",
-                node.maintenance,
-                node.instance_uuid is not None,
-                may_be_free(node),
-            )
-            for uuid, node in snapshot.nodes.items()
-            if uuid in ours
-        )
         nodes: Counter[tuple[str, str, bool]] = Counter()
-        classes: dict[str, Counter[str]] = {}
-        for (state, resource_class, maintenance, used, free), number in numbers.items():
-            nodes[state, resource_class, maintenance] += number
-            use = "used" if used else "free" if free else "reserved"
-            classes.setdefault(resource_class, Counter())[use] += number
-        pools = [
-            virt.PoolCount("", name, frozenset(), use["free"], use["used"], use["reserved"])
-            for name, use in classes.items()
-            if name
+        uses: Counter[tuple[str, str]] = Counter()
+        for uuid in ours & snapshot.nodes.keys():
+            node = snapshot.nodes[uuid]
+            name = node.resource_class or ""
+            nodes[node.provision_state, name, node.maintenance] += 1
+            use = "used" if node.instance_uuid else "free" if may_be_free(node) else "reserved"
+            uses[name, use] += 1
+        classes = [
+            virt.PoolCount(
+                *("", name, frozenset()),
+                *(uses[name, use] for use in ("free", "used", "reserved")),
+            )
+            for name in sorted({name for name, _ in uses if name})
         ]
-        return cls(snapshot, claim, nodes, pools)
+        return cls(snapshot, claim, nodes, classes)
