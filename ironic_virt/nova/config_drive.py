@@ -8,8 +8,8 @@ can't know is which port of the node has which VIF: the driver writes those addr
 Ironic takes metadata, user data, network data and vendor data as JSON and makes an image
 with ``openstack/2012-08-10`` and ``openstack/latest`` of them.  Nova's own image also has
 other versions, injected files, and metadata in the form of EC2.  A server for which these
-say more gets an image of all of Nova's files, ISO 9660 whatever ``[DEFAULT]
-config_drive_format`` is.  No program is run for it.
+say more gets an image of all of Nova's files.  It is ISO 9660, also with ``[DEFAULT]
+config_drive_format = vfat``, and no program is run for it.
 """
 
 from __future__ import annotations

@@ -203,12 +203,12 @@ def check_size(form: Form, image: int, node: str, instance: str) -> None:
     :raises ConfigDriveTooLarge: with its size, and the limit.
     """
     request = len(form if isinstance(form, str) else _as_json(form)) + _AROUND
-    for size, limit, what in (
+    for size, limit, form_name in (
         (request, LARGEST_REQUEST, "as a request to Ironic"),
         (image, LARGEST_IMAGE, "as an image, unpacked"),
     ):
         if size > limit:
-            raise exceptions.ConfigDriveTooLarge(node, instance, size, limit, what)
+            raise exceptions.ConfigDriveTooLarge(node, instance, size, limit, form_name)
 
 
 def image_size(drive: ConfigDrive) -> int:
