@@ -94,3 +94,8 @@ def test_systemd_is_told_how_it_is(unit, compute, told) -> None:
     service.signal(signal.SIGTERM)
     assert hears(b"STOPPING=1")
     assert service.wait() == 0
+
+
+def test_the_state_is_the_services_own(unit: configparser.SectionProxy) -> None:
+    assert unit["StateDirectory"] == "ironic-virt"
+    assert unit["StateDirectoryMode"] == "0700"

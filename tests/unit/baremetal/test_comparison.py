@@ -26,6 +26,20 @@ def test_a_page_reaches_back_over_the_overlap(oldest, since, expected) -> None:
     assert comparison.reaches_back(oldest, since) is expected
 
 
+@pytest.mark.parametrize(
+    ("size", "position", "expected"),
+    [(20, 0, 20), (40, 40, 100), (100, 10, 75), (101, 0, 75), (1000, 0, 750), (900, 800, 1000)],
+)
+def test_the_next_page_holds_twice_the_changes(size: int, position: int, expected: int) -> None:
+    assert comparison.next_page_size(size, position) == expected
+
+
+@pytest.mark.parametrize(("count", "rows"), [(0, 1000), (2001, 1000), (3001, 1500)])
+def test_half_of_the_nodes_are_read_at_most(count: int, rows: int) -> None:
+    found = comparison.most_rows(count)
+    assert (found, type(found)) == (rows, int)
+
+
 @pytest.mark.parametrize("position", range(6))
 def test_the_last_difference_is_found_wherever_it_is(position: int) -> None:
     known = {str(number): Node(uuid=str(number)) for number in range(5)}

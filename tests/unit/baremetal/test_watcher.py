@@ -152,21 +152,6 @@ def test_a_wait_takes_place_in_a_block_of_its_instance(stage: Stage) -> None:
     assert blocks == ["i-1", "ended"]
 
 
-def test_an_error_of_until_ends_that_wait_only(stage: Stage) -> None:
-    failed = exceptions.DeployFailed("a", "i", "no image")
-
-    def judge(node: Node | None) -> None:
-        raise failed
-
-    other = stage.wait("b")
-    with pytest.raises(exceptions.DeployFailed) as raised:
-        stage.end_of(stage.wait("a", judge))
-    assert raised.value is failed
-    assert other.is_alive()
-    stage.ironic.move("b", "active")
-    assert stage.end_of(other) == "done"
-
-
 def test_until_and_abort_run_in_the_callers_thread_unlocked(stage: Stage) -> None:
     seen: dict[str, threading.Thread] = {}
 
