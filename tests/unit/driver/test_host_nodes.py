@@ -102,16 +102,22 @@ def test_a_node_s_version_is_equal_until_there_is_news_of_it(fake, stage) -> Non
 
 
 def test_only_our_nodes_are_counted(fake, set_stage) -> None:
-    _, theirs, deploying = fake.add_nodes(3)
-    fake.set_node(deploying, provision_state="deploying")
+    _, theirs, deploying, idle, carrying = fake.add_nodes(5)
+    fake.set_node(deploying, provision_state="deploying", maintenance=True)
+    fake.set_node(idle, maintenance=True)
+    fake.set_node(carrying, provision_state="active", instance_uuid=INSTANCE)
     stage = set_stage(fake)
     stage.service.owners = {theirs: "compute2"}
     stage.refresh()
     counts = stage.driver.node_counts()
     assert counts.nodes == {
         ("available", "baremetal", False): 1,
-        ("deploying", "baremetal", False): 1,
+        ("deploying", "baremetal", True): 1,
+        ("available", "baremetal", True): 1,
+        ("active", "baremetal", False): 1,
     }
+    (pool,) = counts.pools
+    assert (pool.resource_class, pool.free, pool.used, pool.reserved) == ("baremetal", 1, 1, 2)
 
 
 def test_nodes_change_hosts_only_while_the_ring_is_in_force(fake, set_stage) -> None:
