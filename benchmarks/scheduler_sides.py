@@ -137,10 +137,11 @@ class Ours(Picker):
 
     def give_back(self, picked: Any) -> None:
         from benchmarks import claims
-        from ironic_virt.compute.states import TaskState
+        from ironic_virt.compute.actions import Settled
+        from ironic_virt.compute.states import TaskState, VmState
 
-        self._db.instances.request(picked.uuid, TaskState.DELETING)
-        self._db.instances.deleted(picked.uuid)
+        deleting = self._db.instances.request(picked.uuid, TaskState.DELETING)
+        self._db.instances.settle(deleting, Settled(VmState.DELETED))
         self._db.compute_nodes.save(picked.host, [claims.report(self._nodes[picked.node])])
 
 

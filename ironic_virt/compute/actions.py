@@ -19,7 +19,7 @@ from ironic_virt.compute.errors import one_line
 from ironic_virt.compute.states import VmState
 
 if TYPE_CHECKING:
-    from ironic_virt.compute.db.records import Instance
+    from ironic_virt.compute.db.records import Fault, Instance
     from ironic_virt.driver import IronicDriver
 
 LOG = logging.getLogger(__name__)
@@ -57,11 +57,15 @@ class Settled:
     :param power_state: ``None``: as the record has it.
     :param applied: what was asked for holds, so the record takes it over: a rebuild's
         image, an interface that has come or gone.
+    :param fault: why the task failed; ``None``: it has succeeded.
+    :param released: nothing of it is on its node or in its pool, which others may get.
     """
 
     vm_state: VmState
     power_state: virt.PowerState | None = None
     applied: bool = True
+    fault: Fault | None = None
+    released: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ become is written down as soon as it is reserved.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from oslo_config import cfg
@@ -23,7 +22,7 @@ from oslo_log import log as logging
 from ironic_virt import exceptions, virt
 from ironic_virt.compute.actions import OUT_OF_REACH, Settled, Task, TryLater
 from ironic_virt.compute.db import Database
-from ironic_virt.compute.db.records import Fault, Fence, Instance
+from ironic_virt.compute.db.records import Fault, Instance
 from ironic_virt.compute.errors import ClaimLost, NoSuchInstance, one_line
 from ironic_virt.compute.states import TaskState, VmState
 from ironic_virt.request.spec import RequestSpec
@@ -39,7 +38,7 @@ LOG = logging.getLogger(__name__)
 class Build:
     """Builds instances, and decides what comes after a failure.  Thread-safe.
 
-    :param fence: what has to hold for an outcome of an instance's to be written.
+    :param incarnation: of this process, which must still be the service's to write an outcome.
     """
 
     def __init__(
@@ -47,14 +46,14 @@ class Build:
         conf: cfg.ConfigOpts,
         driver: IronicDriver,
         database: Database,
-        fence: Callable[[Instance], Fence],
+        incarnation: str,
     ) -> None:
         self._conf = conf
         self._driver = driver
         self._instances = database.instances
         self._db = database
         self._scheduler = FilterScheduler.from_conf(conf)
-        self._fence = fence
+        self._incarnation = incarnation
 
     def __call__(self, task: Task) -> Settled | None:
         """Go on with a build wherever it stands.
@@ -89,7 +88,7 @@ class Build:
         if node is None or node == instance.node:
             return instance
         try:
-            if not self._instances.placed(instance.uuid, node, self._fence(instance)):
+            if not self._instances.placed(instance, node, self._incarnation):
                 return None
         except ClaimLost as error:
             raise exceptions.NodeNotAvailable(
@@ -102,20 +101,20 @@ class Build:
 
     # -- what comes after a failure -------------------------------------------
 
-    def failed(self, task: Task, error: Exception) -> bool:
+    def failed(self, task: Task, error: Exception) -> Settled | None:
         """Give the node back, and try another one or end in error.
 
-        :returns: whether something is still wanted of the instance.
+        :returns: ``None``: the build goes on elsewhere, or is not wanted any more.
         :raises TryLater: the node could not be given back now.
         """
         try:
             # With the node that was picked for it meanwhile.
             instance = self._instances.get(task.instance.uuid)
         except NoSuchInstance:
-            return True
+            return None
         began = (TaskState.SPAWNING, task.instance.host, task.instance.attempts)
         if (instance.task_state, instance.host, instance.attempts) != began:
-            return True
+            return None
         if isinstance(error, exceptions.NodeTaken) and self._is_leaving(error.owner):
             raise TryLater(f"{one_line(error)}, and that server is being deleted") from error
         if not isinstance(error, exceptions.NodeError) and self._has_begun(instance):
@@ -130,17 +129,17 @@ class Build:
             ) from error
         except exceptions.IronicVirtError as trouble:
             # The claim stays: whoever got the node next would find it taken.
-            return self._fail(
+            return _settled(
                 instance,
                 error,
                 f"{one_line(error)}. Its node could not be given back either: "
                 f"{one_line(trouble)}. Deleting the server tries that again",
-                release=False,
+                released=False,
             )
         if not _another_node_may_do(error):
-            return self._fail(instance, error, one_line(error))
+            return _settled(instance, error, one_line(error))
         if instance.requested_node is not None:
-            return self._fail(
+            return _settled(
                 instance,
                 error,
                 f"{one_line(error)}. No other node is tried: this one was requested",
@@ -149,7 +148,7 @@ class Build:
         # If the guard refused the node, nothing was changed, so it doesn't count as an attempt.
         refused = isinstance(error, exceptions.NodeNotOurs)
         if not refused and instance.attempts - instance.refusals >= attempts:
-            return self._fail(
+            return _settled(
                 instance,
                 error,
                 f"{one_line(error)}. That was the last of {attempts} attempts "
@@ -177,19 +176,19 @@ class Build:
         except NoSuchInstance:
             return False
 
-    def _reschedule(self, instance: Instance, error: Exception, refused: bool) -> bool:
+    def _reschedule(self, instance: Instance, error: Exception, refused: bool) -> Settled | None:
         given_up = _given_up(instance, error)
         try:
             node = self._move(instance, self._fault(instance, error), given_up, refused)
         except exceptions.NoValidHost as nowhere:
-            return self._fail(
+            return _settled(
                 instance,
                 error,
                 f"{one_line(error)}. And there is no other node to try: "
                 f"{one_line(nowhere)}{self._before(instance)}",
             )
         if node is None:
-            return True
+            return None
         LOG.warning(
             "[build-retried] %s. Instance %s is now to be built on node %s of host %s, attempt "
             "%d of %d",
@@ -197,7 +196,7 @@ class Build:
             instance.attempts - instance.refusals + (not refused),
             self._conf.scheduler.max_attempts,
         )
-        return True
+        return None
 
     def _move(
         self, instance: Instance, fault: Fault, given_up: str | None, refused: bool
@@ -223,10 +222,9 @@ class Build:
             (node,) = self._db.candidates.choose(self._scheduler, spec)
             try:
                 moved = self._instances.reschedule(
-                    *(instance.uuid, node, fault),
+                    *(instance, node, fault, self._incarnation),
                     tried=given_up,
                     refused=refused,
-                    fence=self._fence(instance),
                 )
             except ClaimLost:
                 # The records say by now who has it; what is lost twice is not tried again.
@@ -246,21 +244,13 @@ class Build:
         attempts = _attempts(instance) if instance.pool is not None else []
         return f". Attempt {'; attempt '.join(attempts)}" if attempts else ""
 
-    def _fail(
-        self, instance: Instance, error: Exception, message: str, *, release: bool = True
-    ) -> bool:
-        failed = self._instances.fail(
-            instance.uuid,
-            TaskState.SPAWNING,
-            Fault.of(error, message),
-            release=release,
-            fence=self._fence(instance),
-        )
-        if not failed:
-            # Something else is wanted by now.
-            return True
-        LOG.error("[build-failed] Instance %s was not built: %s", instance.uuid, message)
-        return False
+
+def _settled(
+    instance: Instance, error: Exception, message: str, *, released: bool = True
+) -> Settled:
+    LOG.error("[build-failed] Instance %s was not built: %s", instance.uuid, message)
+    fault = Fault.of(error, message)
+    return Settled(VmState.ERROR, applied=False, fault=fault, released=released)
 
 
 def _attempts(instance: Instance) -> list[str]:

@@ -23,7 +23,7 @@ from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.http.retry import RetryPolicy
 from ironic_virt.baremetal.waiting.watcher import Watcher
 from ironic_virt.compute.actions import TryLater
-from ironic_virt.compute.db.records import Fault, Fence, Instance, PendingTask
+from ironic_virt.compute.db.records import Fault, Instance, PendingTask
 from ironic_virt.compute.engine.power_sync import PowerSync
 from ironic_virt.compute.engine.tasks import Tasks
 from ironic_virt.compute.errors import DatabaseUnreachable
@@ -112,7 +112,7 @@ class _VirtAPI(virt.VirtAPI):
 def _move(
     world: World,
     instances: Troubled,
-    fence: Callable[[Instance], Fence],
+    incarnation: str,
     instance: Instance,
     fault: Fault,
     given_up: str | None,
@@ -122,7 +122,7 @@ def _move(
     chosen = world.choose({*instance.tried_nodes, given_up})
     if chosen is None:
         raise exceptions.NoValidHost(instance.uuid, "bm", known=len(world.offers), free=0)
-    if not world.instances.fits(instance.uuid, TaskState.SPAWNING, fence(instance)):
+    if not world.instances.fits(instance, incarnation):
         return None
     world.laws.blames(instance, fault.message)
     instances.reschedule(instance, given_up, refused, **world.place(chosen))
@@ -191,7 +191,7 @@ class HostProcess:
             clock=scheduler.clock,
         )  # fmt: skip
         build = self._carrying._build
-        build._move = functools.partial(_move, world, self.instances, build._fence)  # type: ignore[assignment]
+        build._move = functools.partial(_move, world, self.instances, self.incarnation)  # type: ignore[assignment]
         self._power = PowerSync(host, self.driver, records)  # type: ignore[arg-type]
         self._periods = Periods(self)
 

@@ -12,7 +12,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from ironic_virt import virt
-from ironic_virt.compute.db.records import Fault, Fence, Instance
+from ironic_virt.compute.actions import Settled
+from ironic_virt.compute.db.records import Instance
 from ironic_virt.compute.errors import ClaimLost, DatabaseUnreachable, NoSuchInstance
 from ironic_virt.compute.states import TaskState, VmState
 from ironic_virt.compute.verbs import BY_TASK
@@ -109,68 +110,36 @@ class Instances:
     def hosts(self, uuids: Iterable[str]) -> dict[str, str | None]:
         return {uuid: self.rows[uuid].host for uuid in uuids if uuid in self.rows}
 
-    def placed(self, uuid: str, node: str, fence: Fence) -> bool:
-        if not self._holds(uuid, TaskState.SPAWNING, fence):
+    def placed(self, began: Instance, node: str, incarnation: str) -> bool:
+        if not self.fits(began, incarnation):
             return False
-        if any(one.node == node and one.uuid != uuid for one in self.live()):
-            raise ClaimLost(node, uuid)
-        self._set(uuid, node=node)
+        if any(one.node == node and one.uuid != began.uuid for one in self.live()):
+            raise ClaimLost(node, began.uuid)
+        self._set(began.uuid, node=node)
         return True
 
-    def finish(
-        self,
-        uuid: str,
-        task: TaskState,
-        *,
-        vm_state: VmState,
-        power_state: virt.PowerState | None,
-        fence: Fence,
-    ) -> bool:
-        if not self._holds(uuid, task, fence):
+    def settle(self, began: Instance, settled: Settled, incarnation: str | None = None) -> bool:
+        if not self.fits(began, incarnation):
             return False
-        changes: dict[str, Any] = {"vm_state": vm_state}
-        if power_state is not None:
-            changes["power_state"] = power_state
-        self._end(uuid, "done", **changes, **self._taken_over(uuid, task))
-        return True
-
-    def deleted(self, uuid: str, fence: Fence) -> bool:
-        if not self._holds(uuid, TaskState.DELETING, fence):
-            return False
-        self._end(uuid, "done", vm_state=VmState.DELETED)
-        return True
-
-    def fail(
-        self,
-        uuid: str,
-        task: TaskState | None,
-        fault: Fault,
-        *,
-        vm_state: VmState = VmState.ERROR,
-        release: bool = False,
-        applied: bool = False,
-        fence: Fence | None = None,
-    ) -> bool:
-        if not self._holds(uuid, task, fence):
-            return False
-        changes: dict[str, Any] = {"vm_state": vm_state}
-        if applied and task is not None:
-            changes |= self._taken_over(uuid, task)
-        if release:
+        uuid, task, fault = began.uuid, began.task_state, settled.fault
+        changes: dict[str, Any] = {"vm_state": settled.vm_state}
+        if settled.power_state is not None:
+            changes["power_state"] = settled.power_state
+        if settled.applied and task is not None:
+            changes |= BY_TASK[TaskState(task)].changes(self.rows[uuid])
+        if settled.released:
             changes |= {"host": None, "node": None}
-        self.faults[uuid] = fault.message
-        self._failed(self.rows[uuid], fault.message)
-        # Only of a rebuild is said that it has changed nothing.
-        untouched = task == TaskState.REBUILDING and not applied
-        self._end(uuid, "refused" if untouched else "failed", **changes)
-        return True
-
-    def power_seen(
-        self, seen: Instance, power_state: virt.PowerState, *, vm_state: VmState
-    ) -> bool:
-        if self.rows[seen.uuid] is not seen:
-            return False
-        self._set(seen.uuid, power_state=power_state, vm_state=vm_state)
+        if fault is None and task is None:
+            self._set(uuid, **changes)
+            return True
+        how = "done"
+        if fault is not None:
+            self.faults[uuid] = fault.message
+            self._failed(self.rows[uuid], fault.message)
+            # Only of a rebuild is said that it has changed nothing.
+            untouched = task == TaskState.REBUILDING and not settled.applied
+            how = "refused" if untouched else "failed"
+        self._end(uuid, how, **changes)
         return True
 
     def reschedule(
@@ -186,22 +155,15 @@ class Instances:
             **to,
         )
 
-    def fits(self, uuid: str, task: TaskState | None, fence: Fence | None) -> bool:
+    def fits(self, began: Instance, incarnation: str | None) -> bool:
         """Whether an outcome may be written."""
-        return self._holds(uuid, task, fence)
-
-    def _holds(self, uuid: str, task: TaskState | None, fence: Fence | None) -> bool:
-        found = self.rows[uuid]
-        if found.is_deleted or found.task_state != task:
+        row = self.rows[began.uuid]
+        if row.is_deleted or row.task_state != began.task_state:
             return False
-        if fence is None:
-            return True
-        same = (found.host, found.attempts) == (fence.host, fence.attempts)
-        alive = self.incarnations.get(fence.host or "") == fence.incarnation
-        return same and alive and fence.node in (None, found.node)
-
-    def _taken_over(self, uuid: str, task: TaskState) -> dict[str, Any]:
-        return dict(BY_TASK[task].changes(self.rows[uuid]))
+        if incarnation is None:
+            return row is began
+        same = (row.host, row.attempts) == (began.host, began.attempts)
+        return same and self.incarnations.get(began.host or "") == incarnation
 
     def _end(self, uuid: str, how: str, **changes: Any) -> None:
         before = self.rows[uuid]

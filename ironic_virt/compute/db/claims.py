@@ -75,20 +75,10 @@ def _claim_node(
         raise errors.InstanceExists(instance) from exc
 
 
-def release(connection: sa.Connection, instance: str, now: datetime.datetime) -> None:
-    """Take an instance's place in a pool and its node back.
-
-    The node can be claimed again after its next refresh.
-    """
-    in_pool = (_INSTANCE.c.uuid == instance, _INSTANCE.c.pool.is_not(None))
-    connection.execute(sa.update(_INSTANCE).where(*in_pool).values(pool=None))
-    release_nodes(connection, instance, now)
-
-
 def release_nodes(
     connection: sa.Connection, instance: str, now: datetime.datetime, *, but: str = ""
 ) -> None:
-    """Release every node that an instance has claimed.
+    """Release every node that an instance has claimed, to be claimed after its next refresh.
 
     :param but: the uuid of a node that it keeps.
     """

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Writes the results of instances' tasks.
+"""Writes what became of instances' tasks.
 
-Each write is a compare and swap on the task, under the lock of the instance's row: if a delete has
-come in meanwhile, nothing is written and the caller is informed.
+Each write begins with one conditional UPDATE of the instance's row: if something else is wanted
+by now, such as a delete, it changes no row, nothing is written and the caller is informed.
 """
 
 from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
@@ -21,7 +21,9 @@ from ironic_virt.compute.db.claims import Place
 from ironic_virt.compute.db.database import Part, writes
 from ironic_virt.compute.states import TaskState, VmState
 from ironic_virt.compute.verbs import BY_TASK
-from ironic_virt.virt import PowerState
+
+if TYPE_CHECKING:
+    from ironic_virt.compute.actions import Settled
 
 _INSTANCE = tables.instances
 _SERVICE = tables.services.c
@@ -43,8 +45,10 @@ NO_TASK: Mapping[str, Any] = {
 class Outcomes(Part):
     """What a service writes about its instances.
 
-    In each method, ``fence`` is what must not have changed; ``None``: only the task.  A method
-    returns ``False`` if the task has changed, or the fence doesn't hold; nothing was changed then.
+    In each method, ``began`` is the instance as it was read when its task began, or without a
+    task.  If another task is wanted by now, or the instance has another service or is at another
+    attempt, or ``incarnation`` is no longer the service's process, nothing is changed, and the
+    method returns ``False``.  ``incarnation`` ``None``: any process.
     """
 
     @writes
@@ -68,194 +72,140 @@ class Outcomes(Part):
         connection.execute(statement, rows)
 
     @writes
-    def finish(
+    def settle(
         self,
         connection: sa.Connection,
-        uuid: str,
-        expected_task_state: TaskState,
-        *,
-        vm_state: VmState,
-        power_state: PowerState | None = None,
-        fence: records.Fence | None = None,
+        began: records.Instance,
+        settled: Settled,
+        incarnation: str | None = None,
     ) -> bool:
-        """Write that a task has succeeded."""
-        instance = _locked(connection, uuid, expected_task_state, fence)
-        if instance is None:
-            return False
-        verb = BY_TASK[expected_task_state]
-        values = {"vm_state": vm_state, **verb.changes(instance)}
-        if power_state is not None:
-            values["power_state"] = power_state
-        if verb.launches:
-            values["launched_at"] = self._db.now()
-        self._end_task(connection, instance, values)
-        return True
+        """Write what an instance is when its task has ended, or as it was found without one.
 
-    @writes
-    def fail(
-        self,
-        connection: sa.Connection,
-        uuid: str,
-        expected_task_state: TaskState | None,
-        fault: records.Fault,
-        *,
-        vm_state: VmState = VmState.ERROR,
-        release: bool = False,
-        applied: bool = False,
-        fence: records.Fence | None = None,
-    ) -> bool:
-        """Write that a task has failed.
-
-        :param expected_task_state: ``None``: the failure was found without a task.
-        :param release: nothing of the instance is on the node any more: it loses
-            claim, node and host.
-        :param applied: the request took effect all the same, such as a rebuild's image;
-            ``False``: it changed nothing.
+        The record of an instance that is deleted is removed.  Its node can be claimed again
+        after the next refresh, as one that is released.
         """
-        instance = _locked(connection, uuid, expected_task_state, fence)
-        if instance is None:
-            return False
         current_time = self._db.now()
-        # Without a task, the fault belongs to no request.
-        request_id = instance.request_id if expected_task_state else None
-        fault = fault.at(instance.host, current_time, request_id)
-        values: dict[str, Any] = {"vm_state": vm_state, "fault": fault}
-        if applied and expected_task_state is not None:
-            values.update(BY_TASK[expected_task_state].changes(instance))
-        if release:
-            values.update(host=None, node=None)
-        self._end_task(connection, instance, values)
-        if release:
-            claims.release(connection, uuid, current_time)
-            claims.release_ports(connection, uuid)
+        values: dict[str, Any] = {"vm_state": settled.vm_state, **NO_TASK}
+        if settled.power_state is not None:
+            values["power_state"] = settled.power_state
+        if began.task_state is not None:
+            verb = BY_TASK[TaskState(began.task_state)]
+            values |= verb.changes(began) if settled.applied else {}
+            if verb.launches and settled.fault is None:
+                values["launched_at"] = current_time
+        if settled.fault is not None:
+            # Without a task, the fault belongs to no request.
+            request_id = began.request_id if began.task_state else None
+            values["fault"] = settled.fault.at(began.host, current_time, request_id)
+        if settled.released:
+            values |= {"host": None, "node": None, "pool": None}
+        if not self._swap(connection, began, incarnation, values):
+            return False
+        if settled.vm_state is VmState.DELETED:
+            remove(connection, began.uuid, current_time)
+        elif settled.released:
+            claims.release_nodes(connection, began.uuid, current_time)
+            claims.release_ports(connection, began.uuid)
+        elif "vif" in began.arguments:
+            # Give up the port that did not come, or is gone.
+            ports = values.get("ports", began.ports)
+            claims.release_ports(connection, began.uuid, keep=[port.id for port in ports])
         return True
 
     @writes
     def reschedule(
         self,
         connection: sa.Connection,
-        uuid: str,
-        node: Place,
-        fault: records.Fault | None = None,
+        began: records.Instance,
+        place: Place,
+        fault: records.Fault,
+        incarnation: str | None = None,
         *,
         tried: str | None = None,
         refused: bool = False,
-        fence: records.Fence | None = None,
     ) -> bool:
         """Give up the node of an instance that is being built, and try another one.
 
         Nothing of the instance may be left on its present node.
 
-        :param node: the next node, or a pool to get a place in; may be the one that it has.
+        :param place: the next node, or a pool to get a place in; may be the one that it has.
         :param fault: why the last attempt failed.
         :param tried: the node that is not to be tried again; by default its present one.
         :param refused: the guard has refused the node, and nothing was changed there.
         :raises ClaimLost: the next node isn't free any more; nothing was changed.
         """
-        instance = _locked(connection, uuid, TaskState.SPAWNING, fence)
-        if instance is None:
-            return False
-        current_time = self._db.now()
-        claims.release(connection, uuid, current_time)
-        if not all(claims.claim_all(connection, [(uuid, node)], current_time)):
-            raise errors.ClaimLost(node.uuid, uuid)
-        given_up = tried or instance.node
+        current_time, given_up = self._db.now(), tried or began.node
         values = {
-            **place_values(node),
+            "host": place.host,
+            "node": None,
+            "pool": None,
             "progress_step": None,
             "progress_detail": None,
-            "attempts": instance.attempts + 1,
-            "refusals": instance.refusals + refused,
-            "tried_nodes": (*instance.tried_nodes, *([given_up] if given_up else [])),
+            # The request goes on.
+            "fault": fault.at(began.host, current_time, None),
+            "attempts": began.attempts + 1,
+            "refusals": began.refusals + refused,
+            "tried_nodes": (*began.tried_nodes, *([given_up] if given_up else [])),
         }
-        if fault is not None:
-            values["fault"] = fault.at(instance.host, current_time, None)
-        self._update(connection, uuid, values)
+        if not self._swap(connection, began, incarnation, values):
+            return False
+        claims.release_nodes(connection, began.uuid, current_time)
+        if not all(claims.claim_all(connection, [(began.uuid, place)], current_time)):
+            raise errors.ClaimLost(place.uuid, began.uuid)
+        row = sa.update(_INSTANCE).where(_INSTANCE.c.uuid == began.uuid)
+        connection.execute(row.values(place_values(place)))
         return True
 
     @writes
     def placed(
         self,
         connection: sa.Connection,
-        uuid: str,
+        began: records.Instance,
         node: str,
-        fence: records.Fence | None = None,
+        incarnation: str | None = None,
     ) -> bool:
         """Write down which node was picked for an instance that is being built.
 
         :raises ClaimLost: the records have another instance on it; nothing was changed.
         """
-        if _locked(connection, uuid, TaskState.SPAWNING, fence) is None:
-            return False
         try:
-            self._update(connection, uuid, {"node": node})
+            if not self._swap(connection, began, incarnation, {"node": node}):
+                return False
         except db_exception.DBDuplicateEntry as exc:
-            raise errors.ClaimLost(node, uuid) from exc
+            raise errors.ClaimLost(node, began.uuid) from exc
         # A claim from before [ironic] node_selection was changed.
-        claims.release_nodes(connection, uuid, self._db.now(), but=node)
+        claims.release_nodes(connection, began.uuid, self._db.now(), but=node)
         return True
 
-    @writes
-    def deleted(
-        self, connection: sa.Connection, uuid: str, fence: records.Fence | None = None
-    ) -> bool:
-        """Remove the record of an instance that has left nothing behind.
-
-        Its node can be claimed again after the next refresh.
-        """
-        if _locked(connection, uuid, TaskState.DELETING, fence) is None:
-            return False
-        remove(connection, uuid, self._db.now())
-        return True
-
-    @writes
-    def power_seen(
+    def _swap(
         self,
         connection: sa.Connection,
-        seen: records.Instance,
-        power_state: PowerState,
-        *,
-        vm_state: VmState,
+        began: records.Instance,
+        incarnation: str | None,
+        values: Mapping[str, Any],
     ) -> bool:
-        """Write the power state of an instance without a task.
-
-        :param seen: its record as it was before the power state was read; nothing is written
-            if it has had a task since then.
-        """
-        instance = _locked(connection, seen.uuid, None)
-        if instance is None or instance.updated_at != seen.updated_at:
-            return False
-        self._update(connection, seen.uuid, {"power_state": power_state, "vm_state": vm_state})
-        return True
-
-    def _end_task(
-        self, connection: sa.Connection, before: records.Instance, values: Mapping[str, Any]
-    ) -> None:
-        """Write an instance's state at the end of its task."""
-        self._update(connection, before.uuid, {**values, **NO_TASK})
-        if "vif" in before.arguments:
-            # Give up the port that did not come, or is gone.
-            ports = values.get("ports", before.ports)
-            claims.release_ports(connection, before.uuid, keep=[port.id for port in ports])
-
-    def _update(self, connection: sa.Connection, uuid: str, values: Mapping[str, Any]) -> None:
-        row = sa.update(_INSTANCE).where(_INSTANCE.c.uuid == uuid)
-        connection.execute(row.values({**values, "updated_at": self._db.now()}))
+        """Change an instance's row if it is still as ``began``."""
+        if incarnation is not None:
+            same = (_SERVICE.host == began.host, _SERVICE.incarnation == incarnation)
+            # A new process of the service can't register before this transaction has ended.
+            locked = sa.select(_SERVICE.host).where(*same).with_for_update(read=True)
+            if connection.execute(locked).first() is None:
+                return False
+        names = ["uuid", "task_state", "host", "attempts"]
+        # One without a task may have had one since it was read.
+        names += [] if began.task_state else ["updated_at"]
+        same_row = [_INSTANCE.c[name] == getattr(began, name) for name in names]
+        update = sa.update(_INSTANCE).where(*same_row)
+        values = {**values, "updated_at": self._db.now()}
+        return bool(connection.execute(update.values(values)).rowcount)
 
 
-def get(
-    connection: sa.Connection,
-    uuid: str,
-    *conditions: sa.ColumnElement[bool],
-    lock: bool = False,
-) -> records.Instance:
-    """One instance, within a transaction.
+def get(connection: sa.Connection, uuid: str, *, lock: bool = False) -> records.Instance:
+    """One instance, within a transaction; with ``lock``, nobody changes it until its end.
 
-    :param conditions: on its row.
-    :param lock: nobody else changes it until the transaction's end.
-    :raises NoSuchInstance: there is none for which the conditions hold.
+    :raises NoSuchInstance: there is none.
     """
-    statement = (_LOCKED if lock else _BY_UUID).where(*conditions)
+    statement = _LOCKED if lock else _BY_UUID
     row = connection.execute(statement, {"instance": uuid}).one_or_none()
     if row is None:
         raise errors.NoSuchInstance(uuid)
@@ -274,31 +224,3 @@ def remove(connection: sa.Connection, uuid: str, current_time: datetime.datetime
     claims.release_nodes(connection, uuid, current_time)
     claims.release_ports(connection, uuid)
     connection.execute(sa.delete(_INSTANCE).where(_INSTANCE.c.uuid == uuid))
-
-
-def _locked(
-    connection: sa.Connection,
-    uuid: str,
-    task_state: TaskState | None,
-    fence: records.Fence | None = None,
-) -> records.Instance | None:
-    """Read an instance with exactly this task, and lock it until the transaction's end.
-
-    The fence checks that host and process have not changed.
-    """
-    task = _INSTANCE.c.task_state
-    conditions = [task == task_state if task_state else task.is_(None)]
-    if fence is not None:
-        same = (_SERVICE.host == fence.host, _SERVICE.incarnation == fence.incarnation)
-        # A new process of the service can't register before this transaction has ended.
-        if not connection.execute(
-            sa.select(_SERVICE.host).where(*same).with_for_update(read=True)
-        ).first():
-            return None
-        conditions += [_INSTANCE.c.host == fence.host, _INSTANCE.c.attempts == fence.attempts]
-        if fence.node is not None:
-            conditions.append(_INSTANCE.c.node == fence.node)
-    try:
-        return get(connection, uuid, *conditions, lock=True)
-    except errors.NoSuchInstance:
-        return None

@@ -194,21 +194,6 @@ class PendingTask:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Fence:
-    """What has to hold still for a service to write down what became of a task.
-
-    :param host: the service that carries it out, and ``incarnation`` its process.
-    :param attempts: of the build, which numbers the nodes that the instance has had.
-    :param node: ``None``: none was known when the task began.
-    """
-
-    host: str | None
-    incarnation: str
-    attempts: int
-    node: str | None
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
 class Fault:
     """What went wrong with an instance.
 

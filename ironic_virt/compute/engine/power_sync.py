@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from oslo_log import log as logging
 
 from ironic_virt import exceptions, virt
-from ironic_virt.compute.actions import VM_STATES
+from ironic_virt.compute.actions import VM_STATES, Settled
 from ironic_virt.compute.db import Database
 from ironic_virt.compute.db.records import Fault, Instance
 from ironic_virt.compute.errors import one_line
@@ -83,7 +83,7 @@ class PowerSync:
             vm_state = VM_STATES.get(power_state, vm_state)
         if (instance.power_state, instance.vm_state) == (power_state, vm_state):
             return
-        if not self._instances.power_seen(instance, power_state, vm_state=vm_state):
+        if not self._instances.settle(instance, Settled(vm_state, power_state)):
             return
         LOG.warning(
             "[power-state-changed] Instance %s, node %s: its power state is %s, the record said "
@@ -98,5 +98,6 @@ class PowerSync:
             f"{one_line(error)} any more: somebody has taken it off node {instance.node}. "
             "Delete it"
         )
-        if self._instances.fail(instance.uuid, None, Fault.of(error, message)):
+        fault = Fault.of(error, message)
+        if self._instances.settle(instance, Settled(VmState.ERROR, fault=fault)):
             LOG.error("[instance-off-its-node] Instance %s: %s", instance.uuid, message)

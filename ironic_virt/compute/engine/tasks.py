@@ -10,7 +10,7 @@ Each task has a separate thread.  Only a limited number of tasks work at once: a
 for Ironic gives its place up until it continues.
 
 This is the one place where errors of actions are caught.  An outcome is written only while the
-task is still wanted and the instance is still this process's: the fence says so.
+task is still wanted and the instance is still this process's.
 
 :meth:`Tasks.look` is for one thread at a time; the rest is for any.
 """
@@ -33,7 +33,7 @@ from ironic_virt import exceptions
 from ironic_virt.compute.actions import Settled, Task, TryLater
 from ironic_virt.compute.build import Build
 from ironic_virt.compute.db import Database
-from ironic_virt.compute.db.records import Fault, Fence, Instance, PendingTask
+from ironic_virt.compute.db.records import Fault, Instance, PendingTask
 from ironic_virt.compute.errors import DatabaseError, NoSuchInstance, RecordsError, one_line
 from ironic_virt.compute.states import TaskState, VmState
 from ironic_virt.compute.verbs import BY_TASK, CREATE, Verb
@@ -53,7 +53,7 @@ FIRST_SECONDS, LONGEST_SECONDS = 5.0, 60.0
 class Tasks:
     """What this process is carrying out, and what comes after it.
 
-    :param incarnation: of this process, for the fence.
+    :param incarnation: of this process, which must still be the service's to write an outcome.
     :param executor: the tasks' threads.
     :param may_act: says whether this process may still act for the host.
     :param on_end: called in a task's thread when it has ended.
@@ -83,7 +83,7 @@ class Tasks:
         self._on_end = on_end
         self._wake = wake
         self._clock = clock
-        self._build = Build(conf, driver, database, self._fence)
+        self._build = Build(conf, driver, database, incarnation)
         self._changed = threading.Condition()
         self._running: dict[str, PendingTask] = {}
         self._working = self._resuming = 0
@@ -277,46 +277,20 @@ class Tasks:
                 LOG.exception(
                     "[unexpected-error] Instance %s: the driver broke off", instance.uuid
                 )
-            if verb is CREATE:
-                return self._build.failed(task, error)
-            return not self._failed(verb, task, error)
-        return settled is None or not self._settled(verb, instance, settled)
-
-    def _settled(self, verb: Verb, instance: Instance, settled: Settled) -> bool:
-        """Write that a task has succeeded; ``False``: it is not wanted any more."""
-        fence = self._fence(instance)
-        if verb is CREATE:
-            # Which node it has was perhaps decided in the course of the task.
-            fence = dataclasses.replace(fence, node=None)
+            settled = self._failed(verb, task, error)
+        if settled is None or not self._instances.settle(instance, settled, self._incarnation):
+            return True
         if settled.vm_state is VmState.DELETED:
-            is_written = self._instances.deleted(instance.uuid, fence)
-            if is_written:
-                LOG.info("Instance %s is deleted", instance.uuid)
-            return is_written
-        return self._instances.finish(
-            instance.uuid,
-            verb.task,
-            vm_state=settled.vm_state,
-            power_state=settled.power_state,
-            fence=fence,
-        )
+            LOG.info("Instance %s is deleted", instance.uuid)
+        return False
 
-    def _failed(self, verb: Verb, task: Task, error: Exception) -> bool:
-        """Write that a task has failed; ``False``: it is not wanted any more."""
-        instance = task.instance
-        LOG.error("[task-failed] Instance %s, %s: %s", instance.uuid, verb.task, one_line(error))
-        settled = verb.failed(task, error)
-        return self._instances.fail(
-            instance.uuid,
-            verb.task,
-            Fault.of(error),
-            vm_state=settled.vm_state,
-            applied=settled.applied,
-            fence=self._fence(instance),
-        )
-
-    def _fence(self, instance: Instance) -> Fence:
-        return Fence(instance.host, self._incarnation, instance.attempts, instance.node)
+    def _failed(self, verb: Verb, task: Task, error: Exception) -> Settled | None:
+        """What an instance is after an error; ``None``: its build goes on, or is not wanted."""
+        if verb is CREATE:
+            return self._build.failed(task, error)
+        uuid = task.instance.uuid
+        LOG.error("[task-failed] Instance %s, %s: %s", uuid, verb.task, one_line(error))
+        return dataclasses.replace(verb.failed(task, error), fault=Fault.of(error))
 
 
 def _log_context(instance: Instance) -> None:

@@ -12,11 +12,13 @@ import uuid
 from collections.abc import Sequence
 
 from ironic_virt.compute import errors
-from ironic_virt.compute.db import Database
+from ironic_virt.compute.db import Database, records
 from ironic_virt.compute.states import TaskState
 from ironic_virt.conf import database as options
 from tests.functional.compute.races import begin, say
-from tests.functional.compute.stage import Clock, create_building, new_instance
+from tests.functional.compute.stage import Clock, create_building, deleted, new_instance
+
+FAULT = records.Fault("no")
 
 
 def main(argv: Sequence[str]) -> None:
@@ -38,11 +40,11 @@ def main(argv: Sequence[str]) -> None:
                 mine.add(new.uuid)
             elif chance < 0.75:
                 one = rng.choice(sorted(mine))
-                db.instances.reschedule(one, pool)
+                db.instances.reschedule(db.instances.get(one), pool, FAULT)
             else:
                 one = rng.choice(sorted(mine))
                 db.instances.request(one, TaskState.DELETING)
-                db.instances.deleted(one)
+                deleted(db, one)
                 mine.remove(one)
         except errors.ClaimLost:
             lost += 1

@@ -3,6 +3,7 @@
 """What tests of records put into them."""
 
 import contextlib
+import dataclasses
 import datetime
 import types
 import uuid
@@ -13,7 +14,9 @@ import sqlalchemy as sa
 
 from ironic_virt import virt
 from ironic_virt.compute import errors
-from ironic_virt.compute.db import Database, claims, records
+from ironic_virt.compute.actions import Settled
+from ironic_virt.compute.db import Database, claims, records, tables
+from ironic_virt.compute.states import TaskState, VmState
 from tests import log_watch
 
 FLAVOR = virt.Flavor("gold", vcpus=8, memory_mb=16384, root_gb=100, extra_specs={"a": "b"})
@@ -95,7 +98,9 @@ def claim(db: Database, node: str, host: str, instance: str) -> bool:
 
 def release(db: Database, instance: str) -> None:
     """Take an instance's node, or place in a pool, back."""
-    db.write(lambda connection: claims.release(connection, instance, db.now()))
+    row = sa.update(tables.instances).where(tables.instances.c.uuid == instance)
+    db.write(lambda connection: connection.execute(row.values(pool=None)))
+    db.write(lambda connection: claims.release_nodes(connection, instance, db.now()))
 
 
 def offered(db: Database, *classes: str, **which: Any) -> list[str]:
@@ -109,6 +114,35 @@ def create_building(
 ) -> records.Instance:
     """An instance that is to be built on a node, or in a pool."""
     return db.instances.create_several([(new, node)], 1)[0]
+
+
+def ended(
+    db: Database,
+    uuid: str,
+    task: TaskState | None,
+    vm_state: VmState = VmState.ACTIVE,
+    **values: Any,
+) -> bool:
+    """Have a task of an instance end; whether it was wanted still."""
+    began = dataclasses.replace(db.instances.get(uuid), task_state=task)
+    return db.instances.settle(began, Settled(vm_state, **values))
+
+
+def failed(
+    db: Database,
+    uuid: str,
+    task: TaskState | None,
+    fault: records.Fault,
+    vm_state: VmState = VmState.ERROR,
+    **values: Any,
+) -> bool:
+    """Have a task of an instance fail."""
+    return ended(db, uuid, task, vm_state, **{"applied": False, "fault": fault, **values})
+
+
+def deleted(db: Database, uuid: str) -> bool:
+    """Have a delete of an instance succeed."""
+    return ended(db, uuid, TaskState.DELETING, VmState.DELETED)
 
 
 @contextlib.contextmanager

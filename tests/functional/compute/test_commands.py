@@ -23,7 +23,17 @@ from ironic_virt.compute.db import Database, records
 from ironic_virt.compute.states import TaskState, VmState
 from tests import log_watch
 from tests.functional.compute.commands import Commands, Result
-from tests.functional.compute.stage import claim, free_node, new_uuid, offer, register, report
+from tests.functional.compute.stage import (
+    claim,
+    deleted,
+    ended,
+    failed,
+    free_node,
+    new_uuid,
+    offer,
+    register,
+    report,
+)
 
 IMAGE = ("--image", "file:///images/a.raw")
 CREATE = ("server", "create", "--flavor", "gold", *IMAGE)
@@ -59,8 +69,8 @@ def nodes(db: Database) -> list[str]:
 
 
 def built(db: Database, uuid: str) -> None:
-    assert db.instances.finish(
-        uuid, TaskState.SPAWNING, vm_state=VmState.ACTIVE, power_state=virt.PowerState.RUNNING
+    assert ended(
+        db, uuid, TaskState.SPAWNING, vm_state=VmState.ACTIVE, power_state=virt.PowerState.RUNNING
     )
 
 
@@ -215,7 +225,7 @@ def test_servers_are_listed_newest_first_and_by_what_is_asked(run, db, nodes) ->
     built(db, db.instances.get("b").uuid)
     gone = db.instances.get("c")
     run.ok("server", "delete", "c")
-    db.instances.deleted(gone.uuid)
+    deleted(db, gone.uuid)
     names = {
         (): ["b", "a"],
         ("--name", "a"): ["a"],
@@ -272,7 +282,7 @@ def test_a_request_is_recorded_when_the_command_ends_or_refused(run, db, nodes) 
         assert (refused.code, refused.out) == (1, "")
         assert f"it is building, and {verb} needs one that is " in refused.err
     for line, verb, wanted, state in ASKED:
-        assert db.instances.finish(uuid, task, vm_state=state), verb
+        assert ended(db, uuid, task, vm_state=state), verb
         assert run("server", *line.split()).code == 0, verb
         task = wanted
         server = db.instances.get("web")
@@ -299,7 +309,7 @@ def test_a_rebuild_is_asked_for_with_its_image(run: Commands, db: Database, web:
     assert found.image.id == IMAGE[1], "until then"
     assert (shown["status"], shown["OS-EXT-STS:task_state"]) == ("REBUILD", "rebuilding")
     assert [row["Name"] for row in run.json("server", "list", "--status", "rebuild")] == ["web"]
-    assert db.instances.finish(web, TaskState.REBUILDING, vm_state=VmState.ACTIVE)
+    assert ended(db, web, TaskState.REBUILDING, vm_state=VmState.ACTIVE)
     assert db.instances.get(web).image == image
     run.ok("server", "rebuild", "web")
     assert "image" not in db.instances.get(web).arguments
@@ -311,11 +321,11 @@ def test_a_rescue_shows_a_generated_password_once(run, db, web, tmp_path) -> Non
     assert shown["adminPass"] == db.instances.get(web).arguments["password"]
     assert (shown["status"], shown["OS-EXT-STS:task_state"]) == ("ACTIVE", "rescuing")
     assert "adminPass" not in run.json("server", "show", "web")
-    assert db.instances.finish(web, TaskState.RESCUING, vm_state=VmState.RESCUED)
+    assert ended(db, web, TaskState.RESCUING, vm_state=VmState.RESCUED)
     assert [row["Name"] for row in run.json("server", "list", "--status", "rescue")] == ["web"]
     run.ok("server", "unrescue", "web")
     assert db.instances.get(web).task_state == "unrescuing"
-    assert db.instances.finish(web, TaskState.UNRESCUING, vm_state=VmState.ACTIVE)
+    assert ended(db, web, TaskState.UNRESCUING, vm_state=VmState.ACTIVE)
     log = tmp_path / "log"
     result = run(
         *("-vv", "--debug", "--log-file", str(log), "server", "rescue", "web"),
@@ -344,7 +354,7 @@ def test_a_rescue_that_failed_shows_no_password(run, db, web, monkeypatch) -> No
     fault = records.Fault("the ramdisk is broken; the server runs its own system")
 
     def carried_out(self: Requests, asked: Sequence[Request], *args: object) -> list[Outcome]:
-        assert db.instances.fail(web, TaskState.RESCUING, fault, vm_state=VmState.ACTIVE)
+        assert failed(db, web, TaskState.RESCUING, fault, vm_state=VmState.ACTIVE)
         return [Outcome(db.instances.get(web), fault.message)]
 
     monkeypatch.setattr(Requests, "wait", lambda self, asked, *_, **__: carried_out(self, asked))
@@ -360,7 +370,7 @@ def test_an_interface_is_added_and_removed(run: Commands, db: Database, nodes: l
     built(db, uuid)
     shown = run.json("server", "add", "interface", "web", "b")
     assert (shown["OS-EXT-STS:task_state"], shown["ports"]) == ("attaching-interface", ["a"])
-    assert db.instances.finish(uuid, TaskState.ATTACHING_INTERFACE, vm_state=VmState.ACTIVE)
+    assert ended(db, uuid, TaskState.ATTACHING_INTERFACE, vm_state=VmState.ACTIVE)
     assert run.json("server", "show", "web")["ports"] == ["a", "b"]
     for verb, vif, why in (
         ("add", "b", "it has the interface b already"),
@@ -370,7 +380,7 @@ def test_an_interface_is_added_and_removed(run: Commands, db: Database, nodes: l
         assert run("server", verb, "interface", "web", vif) == refused
     shown = run.json("server", "remove", "interface", "web", "a")
     assert shown["OS-EXT-STS:task_state"] == "detaching-interface"
-    assert db.instances.finish(uuid, TaskState.DETACHING_INTERFACE, vm_state=VmState.ACTIVE)
+    assert ended(db, uuid, TaskState.DETACHING_INTERFACE, vm_state=VmState.ACTIVE)
     assert run.json("server", "show", "web")["ports"] == ["b"]
 
 
@@ -378,7 +388,7 @@ def test_the_reason_of_a_failure_is_shown(run: Commands, db: Database, nodes: li
     run.ok(*CREATE, "web")
     uuid = db.instances.get("web").uuid
     fault = records.Fault("Ironic could not write the image", 507, "more")
-    assert db.instances.fail(uuid, TaskState.SPAWNING, fault)
+    assert failed(db, uuid, TaskState.SPAWNING, fault)
     shown = run.json("server", "show", "web")["fault"]
     assert (shown["message"], shown["code"]) == ("Ironic could not write the image", 507)
     assert shown["details"] == "more"

@@ -72,9 +72,9 @@ def test_a_node_claimed_before_ironic_picked_one_is_given_back(db: Database) -> 
     register(db, "one")
     before, picked = free_node(db, "one"), free_node(db, "one")
     made = create_building(db, new_instance(), before)
-    assert db.instances.placed(made.uuid, before.uuid)
+    assert db.instances.placed(made, before.uuid)
     assert db.compute_nodes.get(before.uuid).instance_uuid == made.uuid
-    assert db.instances.placed(made.uuid, picked.uuid)
+    assert db.instances.placed(made, picked.uuid)
     assert db.instances.get(made.uuid).node == picked.uuid
     assert db.compute_nodes.get(before.uuid).instance_uuid is None
 

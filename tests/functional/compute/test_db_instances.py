@@ -8,6 +8,7 @@ import pytest
 
 from ironic_virt import virt
 from ironic_virt.compute import errors
+from ironic_virt.compute.actions import Settled
 from ironic_virt.compute.db import Database, records
 from ironic_virt.compute.states import TaskState, VmState
 from tests.functional.compute.stage import (
@@ -15,6 +16,9 @@ from tests.functional.compute.stage import (
     IMAGE,
     claim,
     create_building,
+    deleted,
+    ended,
+    failed,
     free_node,
     new_instance,
     new_uuid,
@@ -67,7 +71,8 @@ def test_a_request_is_seen_by_the_service_of_the_instance(db, building) -> None:
     (wanted,) = db.instances.pending_tasks("one")
     assert (wanted.uuid, wanted.task_state) == (building.uuid, "spawning")
     assert db.instances.pending_tasks("two") == []
-    assert db.instances.finish(
+    assert ended(
+        db,
         building.uuid,
         TaskState.SPAWNING,
         vm_state=VmState.ACTIVE,
@@ -85,10 +90,10 @@ def test_a_delete_during_a_build_is_never_overwritten(db, building, node) -> Non
     uuid = building.uuid
     asked = db.instances.request(uuid, TaskState.DELETING)
     assert db.instances.request(uuid, TaskState.DELETING) == asked, "two are one"
-    assert not db.instances.finish(uuid, TaskState.SPAWNING, vm_state=VmState.ACTIVE)
-    assert not db.instances.fail(uuid, TaskState.SPAWNING, FAULT, release=True)
+    assert not ended(db, uuid, TaskState.SPAWNING, vm_state=VmState.ACTIVE)
+    assert not failed(db, uuid, TaskState.SPAWNING, FAULT, released=True)
     other = free_node(db, "one")
-    assert not db.instances.reschedule(uuid, other)
+    assert not db.instances.reschedule(building, other, FAULT)
     assert db.instances.get(uuid).task_state == TaskState.DELETING
     assert db.compute_nodes.get(node.uuid).instance_uuid == uuid
     superseded = db.instances.get(uuid).fault
@@ -97,10 +102,10 @@ def test_a_delete_during_a_build_is_never_overwritten(db, building, node) -> Non
 
 
 def test_a_failed_build_keeps_its_reason_and_gives_the_node_back(db, building, node) -> None:
-    assert db.instances.fail(building.uuid, TaskState.SPAWNING, FAULT, release=True)
-    failed = db.instances.get(building.uuid)
-    assert (failed.vm_state, failed.task_state) == (VmState.ERROR, None)
-    assert (failed.host, failed.node) == (None, None)
+    assert failed(db, building.uuid, TaskState.SPAWNING, FAULT, released=True)
+    broken = db.instances.get(building.uuid)
+    assert (broken.vm_state, broken.task_state) == (VmState.ERROR, None)
+    assert (broken.host, broken.node) == (None, None)
     fault = db.instances.get(building.uuid).fault
     assert fault is not None
     assert (fault.message, fault.details, fault.host) == (FAULT.message, "traceback", "one")
@@ -113,10 +118,10 @@ def test_another_attempt_takes_another_node_if_there_is_one(db, building, node) 
     other, gone = free_node(db, "two"), free_node(db, "two")
     create_building(db, new_instance(), gone)
     with pytest.raises(errors.ClaimLost):
-        db.instances.reschedule(building.uuid, gone)
+        db.instances.reschedule(building, gone, FAULT)
     assert db.instances.get(building.uuid) == building
     assert db.compute_nodes.get(node.uuid).instance_uuid == building.uuid
-    assert db.instances.reschedule(building.uuid, other, FAULT)
+    assert db.instances.reschedule(building, other, FAULT)
     moved = db.instances.get(building.uuid)
     assert (moved.host, moved.node, moved.attempts) == ("two", other.uuid, 2)
     assert (moved.vm_state, moved.task_state) == (VmState.BUILDING, TaskState.SPAWNING)
@@ -129,14 +134,15 @@ def test_another_attempt_takes_another_node_if_there_is_one(db, building, node) 
 
 def test_a_delete_that_failed_first_removes_the_record_later(db, building, node) -> None:
     uuid = building.uuid
-    db.instances.fail(uuid, TaskState.SPAWNING, FAULT)
+    failed(db, uuid, TaskState.SPAWNING, FAULT)
     db.instances.request(uuid, TaskState.DELETING)
-    assert db.instances.fail(uuid, TaskState.DELETING, records.Fault("not yet"))
+    assert failed(db, uuid, TaskState.DELETING, records.Fault("not yet"))
     assert db.instances.get(uuid).host == "one"
     assert db.compute_nodes.get(node.uuid).instance_uuid == uuid
     assert db.instances.request(uuid, TaskState.DELETING).task_state == TaskState.DELETING
-    assert db.instances.deleted(uuid)
-    assert not db.instances.deleted(uuid)
+    deleting = db.instances.get(uuid)
+    assert deleted(db, uuid)
+    assert not db.instances.settle(deleting, Settled(VmState.DELETED))
     with pytest.raises(errors.NoSuchInstance):
         db.instances.get(uuid)
     assert db.instances.list() == []
@@ -148,7 +154,7 @@ def test_a_delete_that_failed_first_removes_the_record_later(db, building, node)
 def test_a_request_that_does_not_fit_changes_nothing(db, building) -> None:
     with pytest.raises(errors.ConflictingRequest, match="it is building"):
         db.instances.request(building.uuid, TaskState.REBOOTING)
-    db.instances.finish(building.uuid, TaskState.SPAWNING, vm_state=VmState.ACTIVE)
+    ended(db, building.uuid, TaskState.SPAWNING, vm_state=VmState.ACTIVE)
     db.instances.request(building.uuid, TaskState.POWERING_OFF)
     with pytest.raises(errors.ConflictingRequest, match="busy \\(powering-off\\)"):
         db.instances.request(building.uuid, TaskState.REBOOTING)
@@ -159,20 +165,20 @@ def test_progress_is_shown_during_a_request_and_cut_to_fit(db, building) -> None
     db.instances.progress_of_all({building.uuid: ("deploying", "x" * 1000)})
     shown = db.instances.get(building.uuid)
     assert (shown.progress_step, shown.progress_detail) == ("deploying", "x" * 255)
-    db.instances.finish(building.uuid, TaskState.SPAWNING, vm_state=VmState.ACTIVE)
+    ended(db, building.uuid, TaskState.SPAWNING, vm_state=VmState.ACTIVE)
     db.instances.progress_of_all({building.uuid: ("late", "")})
     assert db.instances.get(building.uuid).progress_step is None
 
 
 def test_a_power_state_is_written_only_while_nothing_is_wanted(db, building) -> None:
-    off = virt.PowerState.SHUTDOWN
-    assert not db.instances.power_seen(building, off, vm_state=VmState.STOPPED)
-    db.instances.finish(building.uuid, TaskState.SPAWNING, vm_state=VmState.ACTIVE)
-    assert not db.instances.power_seen(building, off, vm_state=VmState.STOPPED), "it was busy"
-    seen = db.instances.get(building.uuid)
-    assert db.instances.power_seen(seen, off, vm_state=VmState.STOPPED)
+    off = Settled(VmState.STOPPED, virt.PowerState.SHUTDOWN)
+    idle = dataclasses.replace(building, task_state=None)
+    assert not db.instances.settle(idle, off)
+    ended(db, building.uuid, TaskState.SPAWNING)
+    assert not db.instances.settle(idle, off), "it was busy"
+    assert db.instances.settle(db.instances.get(building.uuid), off)
     found = db.instances.get(building.uuid)
-    assert (found.power_state, found.vm_state) == (off, VmState.STOPPED)
+    assert (found.power_state, found.vm_state) == (off.power_state, VmState.STOPPED)
 
 
 def test_a_services_settled_instances_are_those_without_a_task(db: Database) -> None:
@@ -181,7 +187,7 @@ def test_a_services_settled_instances_are_those_without_a_task(db: Database) -> 
     for _ in range(5):
         new = new_instance()
         create_building(db, new, free_node(db, "one"))
-        db.instances.finish(new.uuid, TaskState.SPAWNING, vm_state=VmState.ACTIVE)
+        ended(db, new.uuid, TaskState.SPAWNING, vm_state=VmState.ACTIVE)
         wanted.append(new.uuid)
     busy = wanted.pop(2)
     db.instances.request(busy, TaskState.REBOOTING)
@@ -196,7 +202,7 @@ def test_a_name_finds_its_instance_unless_several_have_it(db, building) -> None:
         db.instances.get("web")
     assert set(raised.value.uuids.split(", ")) == {building.uuid, other.uuid}
     db.instances.request(other.uuid, TaskState.DELETING)
-    db.instances.deleted(other.uuid)
+    deleted(db, other.uuid)
     assert db.instances.get("web").uuid == building.uuid
     named = new_instance(display_name="Übung 🚀 1")
     create_building(db, named, free_node(db, "one"))
@@ -221,7 +227,7 @@ def test_a_port_of_one_instance_is_not_attached_to_another(db: Database) -> None
         for port in ("a", "b")
     )
     for made in (first, second):
-        db.instances.finish(made.uuid, TaskState.SPAWNING, vm_state=VmState.ACTIVE)
+        ended(db, made.uuid, TaskState.SPAWNING, vm_state=VmState.ACTIVE)
     attaching = TaskState.ATTACHING_INTERFACE
     with pytest.raises(errors.ConflictingRequest, match=f"{first.uuid} has the interface a"):
         db.instances.request(second.uuid, attaching, {"vif": "a"})
@@ -231,20 +237,21 @@ def test_a_port_of_one_instance_is_not_attached_to_another(db: Database) -> None
         db.instances.request(first.uuid, attaching, {"vif": "c"})
 
 
-@pytest.mark.parametrize("other", ["host", "incarnation", "attempts", "node"])
-def test_an_outcome_is_written_only_while_the_fence_holds(db, building, other) -> None:
+@pytest.mark.parametrize("other", ["host", "attempts", "task_state", "incarnation"])
+def test_an_outcome_is_written_only_for_who_has_the_task(db, building, other) -> None:
     incarnation = db.services.get("one").incarnation
-    fence = records.Fence("one", incarnation, 1, building.node)
-    fallen = {"host": "two", "incarnation": new_uuid(), "attempts": 2, "node": new_uuid()}
-    broken = dataclasses.replace(fence, **{other: fallen[other]})  # type: ignore[arg-type]
-    task, uuid = TaskState.SPAWNING, building.uuid
+    wrong = {"host": "two", "attempts": 2, "task_state": "rebuilding", "incarnation": new_uuid()}
+    process = wrong.pop("incarnation") if other == "incarnation" else incarnation
+    began = building
+    if other in wrong:
+        began = dataclasses.replace(building, **{other: wrong[other]})
     free = free_node(db, "two")
-    assert not db.instances.finish(uuid, task, vm_state=VmState.ACTIVE, fence=broken)
-    assert not db.instances.fail(uuid, task, FAULT, release=True, fence=broken)
-    assert not db.instances.placed(uuid, free.uuid, broken)
-    assert not db.instances.reschedule(uuid, free, FAULT, fence=broken)
-    assert db.instances.get(uuid) == building
+    assert not db.instances.settle(began, Settled(VmState.ACTIVE), process)
+    fails = Settled(VmState.ERROR, applied=False, fault=FAULT, released=True)
+    assert not db.instances.settle(began, fails, process)
+    assert not db.instances.settle(began, Settled(VmState.DELETED), process)
+    assert not db.instances.placed(began, free.uuid, process)
+    assert not db.instances.reschedule(began, free, FAULT, process)
+    assert db.instances.get(building.uuid) == building
     assert db.compute_nodes.get(free.uuid).instance_uuid is None
-    db.instances.request(uuid, TaskState.DELETING)
-    assert not db.instances.deleted(uuid, broken)
-    assert db.instances.deleted(uuid, fence)
+    assert db.instances.settle(building, Settled(VmState.ACTIVE), incarnation)

@@ -15,6 +15,8 @@ from tests.functional.compute.races import race
 from tests.functional.compute.stage import (
     Clock,
     create_building,
+    deleted,
+    failed,
     free_node,
     new_instance,
     offer,
@@ -93,9 +95,9 @@ def test_a_place_is_taken_and_given_back_once(pool: records.NodePool, db: Databa
         release(db, made.uuid)
         assert counts(db) == (3, 0, 0)
     failing = create_building(db, new_instance(), pool)
-    assert db.instances.fail(failing.uuid, TaskState.SPAWNING, FAULT, release=True)
-    failed = db.instances.get(failing.uuid)
-    assert (failed.vm_state, failed.host, failed.pool) == (VmState.ERROR, None, None)
+    assert failed(db, failing.uuid, TaskState.SPAWNING, FAULT, released=True)
+    broken = db.instances.get(failing.uuid)
+    assert (broken.vm_state, broken.host, broken.pool) == (VmState.ERROR, None, None)
     assert counts(db) == (3, 0, 0)
 
 
@@ -110,17 +112,17 @@ def test_a_full_pool_gives_none(pool: records.NodePool, db: Database) -> None:
 
 def test_another_attempt_may_be_in_the_same_pool(pool: records.NodePool, db: Database) -> None:
     made = create_building(db, new_instance(), pool)
-    assert db.instances.placed(made.uuid, NODE)
-    fence = records.Fence(HOST, db.services.get(HOST).incarnation, 1, None)
-    assert db.instances.reschedule(made.uuid, pool, FAULT, fence=fence)
-    assert not db.instances.reschedule(made.uuid, pool, FAULT, fence=fence), "its answer was lost"
+    assert db.instances.placed(made, NODE)
+    process, made = db.services.get(HOST).incarnation, db.instances.get(made.uuid)
+    assert db.instances.reschedule(made, pool, FAULT, process)
+    assert not db.instances.reschedule(made, pool, FAULT, process), "its answer was lost"
     moved = db.instances.get(made.uuid)
     assert (moved.pool, moved.node, moved.attempts) == (POOL, None, 2)
     assert moved.tried_nodes == (NODE,)
     assert counts(db) == (3, 1, 0)
     register(db, "two")
     offer(db, "two", report("gold~two", total=1))
-    assert db.instances.reschedule(made.uuid, seen(db, "gold~two"), tried=POOL)
+    assert db.instances.reschedule(moved, seen(db, "gold~two"), FAULT, tried=POOL)
     moved = db.instances.get(made.uuid)
     assert (moved.host, moved.pool, moved.tried_nodes) == ("two", "gold~two", (NODE, POOL))
     assert counts(db) == (3, 0, 0)
@@ -129,24 +131,25 @@ def test_another_attempt_may_be_in_the_same_pool(pool: records.NodePool, db: Dat
 
 def test_a_node_is_one_instances_only(pool: records.NodePool, db: Database) -> None:
     first, second = (create_building(db, new_instance(), pool) for _ in range(2))
-    assert db.instances.placed(first.uuid, NODE)
+    assert db.instances.placed(first, NODE)
     with pytest.raises(errors.ClaimLost):
-        db.instances.placed(second.uuid, NODE)
+        db.instances.placed(second, NODE)
     assert db.instances.get(second.uuid).node is None
     db.instances.request(first.uuid, TaskState.DELETING)
-    assert not db.instances.placed(first.uuid, NODE)
-    db.instances.deleted(first.uuid)
-    assert db.instances.placed(second.uuid, NODE)
+    assert not db.instances.placed(first, NODE)
+    deleted(db, first.uuid)
+    assert db.instances.placed(second, NODE)
 
 
 def test_from_a_pool_to_a_node_and_back(pool: records.NodePool, db: Database) -> None:
     node = free_node(db, HOST)
     made = create_building(db, new_instance(), node)
-    assert db.instances.reschedule(made.uuid, pool)
+    assert db.instances.reschedule(made, pool, FAULT)
     assert db.compute_nodes.get(node.uuid).instance_uuid is None
     assert counts(db) == (3, 1, 0)
     other = free_node(db, HOST)
-    assert db.instances.reschedule(made.uuid, other)
+    moved = db.instances.get(made.uuid)
+    assert db.instances.reschedule(moved, other, FAULT)
     assert (db.instances.get(made.uuid).pool, counts(db)) == (None, (3, 0, 0))
     assert db.compute_nodes.get(other.uuid).instance_uuid == made.uuid
 
@@ -157,7 +160,7 @@ def test_what_has_changed_since_the_count_is_made_up_for(
     first, second = (create_building(db, new_instance(), pool) for _ in range(2))
     counted = report(used=2)
     db.instances.request(first.uuid, TaskState.DELETING)
-    db.instances.deleted(first.uuid)
+    deleted(db, first.uuid)
     offer(db, HOST, counted)
     assert counts(db) == (3, 1, 1), "its node is being cleaned"
     create_building(db, new_instance(), pool)
@@ -173,7 +176,7 @@ def test_pools_go_with_their_service(pool: records.NodePool, db: Database, clock
         db.services.delete(HOST)
     assert counts(db) == (3, 1, 0)
     db.instances.request(made.uuid, TaskState.DELETING)
-    db.instances.deleted(made.uuid)
+    deleted(db, made.uuid)
     db.services.delete(HOST)
     assert db.pools.list() == []
     register(db, HOST)

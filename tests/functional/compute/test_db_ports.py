@@ -14,7 +14,15 @@ from ironic_virt.compute import errors
 from ironic_virt.compute.api import Requests
 from ironic_virt.compute.db import Database, claims, records, tables
 from ironic_virt.compute.states import TaskState, VmState
-from tests.functional.compute.stage import create_building, free_node, new_instance, register
+from tests.functional.compute.stage import (
+    create_building,
+    deleted,
+    ended,
+    failed,
+    free_node,
+    new_instance,
+    register,
+)
 
 FAULT = records.Fault("no")
 ATTACHING, DETACHING = TaskState.ATTACHING_INTERFACE, TaskState.DETACHING_INTERFACE
@@ -33,7 +41,7 @@ def active(db: Database, *ids: str) -> str:
     register(db, "one")
     new = new_instance(ports=tuple(map(virt.Vif, ids)))
     uuid = create_building(db, new, free_node(db, "one")).uuid
-    assert db.instances.finish(uuid, TaskState.SPAWNING, vm_state=VmState.ACTIVE)
+    assert ended(db, uuid, TaskState.SPAWNING, vm_state=VmState.ACTIVE)
     return uuid
 
 
@@ -53,22 +61,22 @@ def test_a_port_is_held_from_the_request_until_it_is_gone(db: Database) -> None:
     uuid = active(db, "a")
     attach(db, uuid, "b")
     assert held(db) == {"a": uuid, "b": uuid}
-    db.instances.finish(uuid, ATTACHING, vm_state=VmState.ACTIVE)
+    ended(db, uuid, ATTACHING, vm_state=VmState.ACTIVE)
     db.instances.request(uuid, DETACHING, {"vif": "a"})
     assert held(db) == {"a": uuid, "b": uuid}
-    db.instances.fail(uuid, DETACHING, FAULT, vm_state=VmState.ACTIVE)
+    failed(db, uuid, DETACHING, FAULT, vm_state=VmState.ACTIVE)
     assert held(db) == {"a": uuid, "b": uuid}
     db.instances.request(uuid, DETACHING, {"vif": "a"})
-    db.instances.finish(uuid, DETACHING, vm_state=VmState.ACTIVE)
+    ended(db, uuid, DETACHING, vm_state=VmState.ACTIVE)
     assert held(db) == {"b": uuid}
     attach(db, uuid, "c")
-    db.instances.fail(uuid, ATTACHING, FAULT, vm_state=VmState.ACTIVE)
+    failed(db, uuid, ATTACHING, FAULT, vm_state=VmState.ACTIVE)
     assert held(db) == {"b": uuid}
     attach(db, uuid, "d")
     db.instances.request(uuid, TaskState.DELETING)
     # It may be attached just now.
     assert held(db) == {"b": uuid, "d": uuid}
-    db.instances.deleted(uuid)
+    deleted(db, uuid)
     assert held(db) == {}
 
 
@@ -77,7 +85,7 @@ def test_what_could_not_be_built_holds_no_port(db: Database) -> None:
     new, node = new_instance(ports=(virt.Vif("a"),)), free_node(db, "one")
     made = create_building(db, new, node)
     assert held(db) == {"a": made.uuid}
-    assert db.instances.fail(new.uuid, TaskState.SPAWNING, FAULT, release=True)
+    assert failed(db, new.uuid, TaskState.SPAWNING, FAULT, released=True)
     assert held(db) == {}
     assert active(db, "a")
 

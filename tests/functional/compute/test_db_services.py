@@ -11,6 +11,7 @@ from ironic_virt.compute.states import TaskState
 from tests.functional.compute.stage import (
     Clock,
     create_building,
+    failed,
     free_node,
     new_instance,
     new_uuid,
@@ -78,7 +79,7 @@ def test_a_service_that_is_up_or_owns_something_is_not_deleted(db: Database, clo
     made = create_building(db, new_instance(), node)
     with pytest.raises(errors.ServiceInUse):
         db.services.delete("one")
-    db.instances.fail(made.uuid, TaskState.SPAWNING, Fault("no"), release=True)
+    failed(db, made.uuid, TaskState.SPAWNING, Fault("no"), released=True)
     db.compute_nodes.delete(node.uuid)
     db.services.delete("one")
     assert db.services.list() == []

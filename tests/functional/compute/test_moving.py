@@ -24,7 +24,7 @@ from ironic_virt.compute.states import TaskState, VmState
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.crashing import Crash, CrashingChannel
 from tests.functional.compute import stage
-from tests.functional.compute.stage import Clock, create_building
+from tests.functional.compute.stage import Clock, create_building, deleted, ended, failed
 
 URL = "http://ironic.test"
 STRANGER = "6d2b4f02-0000-4000-8000-00000000beef"
@@ -59,9 +59,9 @@ class Move:
         instance = stage.new_instance()
         create_building(self.db, instance, self.db.compute_nodes.get(node))
         if state is VmState.ERROR:
-            self.db.instances.fail(instance.uuid, TaskState.SPAWNING, records.Fault("it broke"))
+            failed(self.db, instance.uuid, TaskState.SPAWNING, records.Fault("it broke"))
         elif state is not VmState.BUILDING:
-            self.db.instances.finish(instance.uuid, TaskState.SPAWNING, vm_state=state)
+            ended(self.db, instance.uuid, TaskState.SPAWNING, vm_state=state)
         self.fake.set_node(node, instance_uuid=instance.uuid, provision_state="active")
         return instance.uuid
 
@@ -225,7 +225,7 @@ def test_deleted_instances_do_not_count(move: Move) -> None:
     node = move.node()
     instance = move.instance(node)
     move.db.instances.request(instance, TaskState.DELETING)
-    move.db.instances.deleted(instance)
+    deleted(move.db, instance)
     move.fake.set_node(node, instance_uuid=None, provision_state="available")
     move.stop_old()
     report = move.move(node)

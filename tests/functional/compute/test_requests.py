@@ -23,6 +23,9 @@ from ironic_virt.exceptions import InvalidExtraSpec, NoValidHost
 from ironic_virt.scheduler.filter_scheduler import FilterScheduler
 from tests.functional.compute.stage import (
     claim,
+    deleted,
+    ended,
+    failed,
     free_node,
     new_instance,
     new_uuid,
@@ -83,7 +86,8 @@ def claimed(db: Database) -> set[str]:
 
 def finish(db: Database, request: Request, **values: object) -> None:
     task = TaskState(request.instance.task_state or "")
-    assert db.instances.finish(
+    assert ended(
+        db,
         request.instance.uuid,
         task,
         **{"vm_state": VmState.ACTIVE, **values},  # type: ignore[arg-type]
@@ -227,7 +231,7 @@ def test_whoever_waits_is_told_each_step_and_the_end(asking, pauses, db, request
 def test_a_build_that_fails_says_why(asking: Requests, pauses: Pauses, db: Database) -> None:
     asked = first, second = asking.create(wanted(), least=2)
     pauses.happenings = [
-        lambda: db.instances.fail(first.instance.uuid, TaskState.SPAWNING, FAULT),
+        lambda: failed(db, first.instance.uuid, TaskState.SPAWNING, FAULT),
         lambda: finish(db, second),
     ]
     ended: list[str] = []
@@ -239,9 +243,7 @@ def test_a_build_that_fails_says_why(asking: Requests, pauses: Pauses, db: Datab
 def test_a_build_on_another_node_is_still_going_on(asking, pauses, db, nodes, request_) -> None:
     other = next(node for node in nodes if node != request_.instance.node)
     pauses.happenings = [
-        lambda: db.instances.reschedule(
-            request_.instance.uuid, db.compute_nodes.get(other), FAULT
-        ),
+        lambda: db.instances.reschedule(request_.instance, db.compute_nodes.get(other), FAULT),
         lambda: finish(db, request_),
     ]
     seen: list[str | None] = []
@@ -257,7 +259,7 @@ def test_a_verb_of_several_tasks_goes_on_until_its_end(asking, pauses, db, reque
 
     pauses.happenings = [
         next_task,
-        lambda: db.instances.fail(request_.instance.uuid, TaskState.POWERING_ON, FAULT),
+        lambda: failed(db, request_.instance.uuid, TaskState.POWERING_ON, FAULT),
     ]
     (outcome,) = asking.wait([request_])
     assert outcome.error == FAULT.message
@@ -270,7 +272,7 @@ def test_what_others_ask_for_later_is_not_taken_for_ones_own(asking, pauses, db,
     def done_and_asked_for_again_in_vain() -> None:
         finish(db, first)
         asking.ask("hard_reboot", "web")
-        db.instances.fail(request_.instance.uuid, TaskState.REBOOTING_HARD, FAULT)
+        failed(db, request_.instance.uuid, TaskState.REBOOTING_HARD, FAULT)
 
     pauses.happenings = [done_and_asked_for_again_in_vain]
     (outcome,) = asking.wait([first])
@@ -284,10 +286,10 @@ def test_two_deletes_both_see_the_end_and_supersede_a_build(asking, pauses, db, 
     (outcome,) = asking.wait([request_])
     assert outcome.error == "superseded by a delete"
     deletes.append(asking.ask("delete", "web"))
-    pauses.happenings = [lambda: db.instances.fail(uuid, TaskState.DELETING, FAULT)]
+    pauses.happenings = [lambda: failed(db, uuid, TaskState.DELETING, FAULT)]
     assert [one.error for one in asking.wait(deletes)] == [FAULT.message] * 2
     deletes = [asking.ask("delete", "web"), asking.ask("delete", "web")]
-    pauses.happenings = [lambda: db.instances.deleted(uuid)]
+    pauses.happenings = [lambda: deleted(db, uuid)]
     outcomes = asking.wait(deletes)
     assert [(one.instance.vm_state, one.error) for one in outcomes] == [("deleted", None)] * 2
 

@@ -8,9 +8,10 @@ import pytest
 from oslo_context import context as oslo_context
 
 from ironic_virt import exceptions, virt
+from ironic_virt.compute.actions import Settled
 from ironic_virt.compute.db import records
 from ironic_virt.compute.networks import Network
-from ironic_virt.compute.states import TaskState
+from ironic_virt.compute.states import TaskState, VmState
 from ironic_virt.testing.fake_ironic import Entry, FakeIronic
 from tests.config_drives import sent_drive
 from tests.unit.compute.conftest import SetStage
@@ -385,7 +386,8 @@ def test_a_hard_reboot_ends_an_error_only_on_an_active_node(
     stage: ServiceStage, nodes: list[str], provision_state: str, vm_state: str
 ) -> None:
     uuid = stage.build()
-    stage.db.instances.fail(uuid, None, records.Fault("the rebuild failed"))
+    fault = records.Fault("the rebuild failed")
+    stage.db.instances.settle(stage.instance(uuid), Settled(VmState.ERROR, fault=fault))
     stage.fake.set_node(nodes[0], provision_state=provision_state)
     stage.do(uuid, TaskState.REBOOTING_HARD)
     assert stage.state(uuid) == (vm_state, None)
