@@ -122,7 +122,7 @@ def _measured(world: _World, servers: int) -> Figures:
         virt.ImageMeta("https://images.example.test/a.raw", checksum="ab" * 16),
         "web",
     )
-    world.requests.create(wanted, least=servers)
+    world.requests.create(wanted, count=servers)
     began, before = time.monotonic(), [_used(world.service), _used(world.ironic)]
 
     def built() -> bool:

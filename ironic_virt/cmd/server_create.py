@@ -73,7 +73,7 @@ class Create(Asking, output.ShowOne):
 server create --flavor gold --wait web \\
       --image https://images.example.org/debian.raw --image-checksum 8b1f...e0 \\
       --port 5e4f2c7a-6a4f-4a60-9a38-0a4d6a5d2f11 --key ~/.ssh/id_ed25519.pub
-server create --flavor gold --image file:///images/debian.raw --max 3 web
+server create --flavor gold --image file:///images/debian.raw --count 3 web
 server create --flavor gold --image file:///images/debian.raw --wait web \\
       --network address=192.0.2.10/24,gateway=192.0.2.1,dns=192.0.2.53
 server create --flavor gold --wait web -f value -c id \\
@@ -127,23 +127,15 @@ server create --flavor gold --wait web -f value -c id \\
             type=arguments.count,
             default=900,
         ),
-        group(
-            "how many",
-            argument(
-                "--min <count>", "Create at least this many, or none (default: 1).", default=1
-            ),
-            argument(
-                "--max <count>", "Create this many if there are enough nodes (default: --min)."
-            ),
-        ),
+        argument("--count <count>", "Create this many servers, or none (default: 1).", default=1),
         *waiting(verb),
     )
 
     def columns_of(self, args: argparse.Namespace) -> Cells:
-        return server_view.LIST_COLUMNS if _most(args) > 1 else server_view.SHOW_COLUMNS
+        return server_view.LIST_COLUMNS if args.count > 1 else server_view.SHOW_COLUMNS
 
     def check(self, args: argparse.Namespace) -> None:
-        if _most(args) > 1 and args.formatter == "shell":
+        if args.count > 1 and args.formatter == "shell":
             self.refuse("argument -f: shell shows only one server; use json, yaml or value")
 
     def act(self, args: argparse.Namespace) -> Any:
@@ -167,7 +159,7 @@ server create --flavor gold --wait web -f value -c id \\
 
     def shown(self, result: Any, args: argparse.Namespace) -> Any:
         columns = self.columns_of(args)
-        return output.table(columns, result) if _most(args) > 1 else output.one(columns, result[0])
+        return output.table(columns, result) if args.count > 1 else output.one(columns, result[0])
 
     def _created(self, new: NewInstance, args: argparse.Namespace) -> Sequence[Request]:
         """Request the servers; with ``--wait``, repeat while nodes for them are being cleaned.
@@ -178,7 +170,7 @@ server create --flavor gold --wait web -f value -c id \\
         deadline, pause, shown = time.monotonic() + bound, _FIRST_PAUSE, ""
         while True:
             try:
-                return self.requests.create(new, least=args.min, most=_most(args))
+                return self.requests.create(new, args.count)
             except exceptions.NoValidHost as nowhere:
                 if not nowhere.cleaning or time.monotonic() >= deadline:
                     raise
@@ -192,7 +184,7 @@ server create --flavor gold --wait web -f value -c id \\
         self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Any
     ) -> int:
         """Print one server as a table of its fields, several as a list; return the exit code."""
-        if _most(parsed_args) == 1:
+        if parsed_args.count == 1:
             return super().produce_output(parsed_args, column_names, data)
         names, selector = self._generate_columns_and_selector(parsed_args, column_names)
         # The table goes through its rows more than once.
@@ -238,10 +230,6 @@ def _make_image(args: argparse.Namespace) -> virt.ImageMeta:
         disk_format=args.image_format,
         properties=args.image_properties,
     )
-
-
-def _most(args: argparse.Namespace) -> int:
-    return int(args.min if args.max is None else args.max)
 
 
 def _public_key(file: str) -> str:

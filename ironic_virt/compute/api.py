@@ -12,7 +12,6 @@ It needs the database and no service, and may be used from any thread.
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,10 +19,10 @@ from typing import Any
 
 from oslo_config import cfg
 
-from ironic_virt import exceptions, virt
+from ironic_virt import virt
 from ironic_virt.compute.db import Database, records
+from ironic_virt.compute.db.claims import Place
 from ironic_virt.compute.errors import (
-    ClaimLost,
     ComputeNodeNotFound,
     InvalidRequest,
     RequestTimeout,
@@ -95,27 +94,22 @@ class Requests:
 
     # -- asking ---------------------------------------------------------------
 
-    def create(
-        self, new: records.NewInstance, *, least: int = 1, most: int | None = None
-    ) -> list[Request]:
+    def create(self, new: records.NewInstance, count: int = 1) -> list[Request]:
         """Ask for instances that are alike: choose nodes, claim them, have them built.
 
-        Several are called ``name-1``, ``name-2`` and so on.  ``least`` of them are written
-        down in one transaction, or none: if there are not enough nodes, nothing is.
+        Several are called ``name-1``, ``name-2`` and so on.  All of them are written down in one
+        transaction, or none.
 
         :param new: its uuid is the first instance's.
-        :param most: how many to build if there are nodes; ``least`` by default.
-        :returns: the requests; at least ``least``.
-        :raises NoValidHost: there are nodes for fewer than ``least``; it says filter by
-            filter why, and nothing was written.
+        :raises NoValidHost: there are not enough nodes; it says filter by filter why, and
+            nothing was written.
         :raises InvalidRequest: something of it can't be; nothing was written.
         :raises InvalidExtraSpec: the flavor asks for something in an unknown form;
             nothing was written.
         :raises InstanceExists: the uuid is taken.
         :raises ComputeNodeNotFound: there is no record of the node that is asked for.
         """
-        most = least if most is None else most
-        _check(new, least, most)
+        _check(new, count)
         for port in new.ports:
             # Before nodes are looked for, or waited for.
             if other := self._db.instances.instance_of_port(port.id):
@@ -123,9 +117,16 @@ class Requests:
         check_flavor(new.flavor)
         spec = RequestSpec.from_flavor(new.flavor, image=new.image)
         self._scheduler = self._scheduler or FilterScheduler.from_conf(self._conf)
-        requests = self._create(self._scheduler, spec, new, least, most)
+
+        def build(places: Sequence[Place]) -> Sequence[records.Instance]:
+            copies = self._copies(new, count)
+            return self._db.instances.create_several(list(zip(copies, places, strict=True)))
+
+        instances = self._db.candidates.claim(
+            *(build, self._scheduler, spec, count), node=new.requested_node
+        )
         self._wake()
-        return requests
+        return [Request(instance, CREATE.name) for instance in instances]
 
     def ask(self, verb: str, instance: str, **arguments: Any) -> Request:
         """Ask for something of an instance that exists.
@@ -219,7 +220,6 @@ class Requests:
     # -- within ---------------------------------------------------------------
 
     def _copies(self, new: records.NewInstance, count: int) -> Iterator[records.NewInstance]:
-        """So many instances, made when their turn comes: there may be far fewer nodes."""
         for number in range(1, count + 1):
             name = new.display_name
             yield dataclasses.replace(
@@ -228,46 +228,6 @@ class Requests:
                 uuid=new.uuid if number == 1 else self._new_uuid(),
                 request_id=new.request_id or f"req-{self._new_uuid()}",
             )
-
-    def _create(
-        self,
-        scheduler: FilterScheduler,
-        spec: RequestSpec,
-        new: records.NewInstance,
-        least: int,
-        most: int,
-    ) -> list[Request]:
-        """Create ``least`` instances or none, then as many more as there are nodes."""
-        copies = self._copies(new, most)
-        drawn: list[records.NewInstance] = []
-        requests: dict[str, Request] = {}
-        lost: set[str] = set()
-        while len(requests) < most:
-            needed = max(least - len(requests), 0)
-            try:
-                nodes = self._db.candidates.choose(
-                    *(scheduler, spec, most - len(requests)),
-                    least=max(needed, 1),
-                    node=new.requested_node,
-                )
-            except exceptions.NoValidHost:
-                if needed:
-                    raise
-                break
-            drawn += itertools.islice(copies, max(0, len(requests) + len(nodes) - len(drawn)))
-            waiting = [copy for copy in drawn if copy.uuid not in requests]
-            pairs = list(zip(waiting, nodes, strict=False))
-            try:
-                instances = self._db.instances.create_several(pairs, needed)
-                built = {instance.uuid for instance in instances}
-                missed = {node.uuid for copy, node in pairs if copy.uuid not in built}
-            except ClaimLost as error:
-                instances, missed = [], {error.node}
-            requests |= {each.uuid: Request(each, CREATE.name) for each in instances}
-            # The records say by now who has it; what is lost twice is not tried again.
-            spec = spec.without(missed & lost)
-            lost |= missed
-        return [requests[copy.uuid] for copy in drawn if copy.uuid in requests]
 
 
 def _outcome(request: Request, instance: records.Instance) -> Outcome | None:
@@ -296,18 +256,18 @@ def check_flavor(flavor: virt.FlavorLike) -> None:
         steps.read_steps(flavor)
 
 
-def _check(new: records.NewInstance, least: int, most: int) -> None:
-    if not 1 <= least <= most:
-        raise InvalidRequest(f"from {least} to {most} servers is not a range from 1")
-    if len(f"{new.display_name or ''}-{most}") > LONGEST_NAME:
+def _check(new: records.NewInstance, count: int) -> None:
+    if count < 1:
+        raise InvalidRequest(f"{count} servers can't be created")
+    if len(f"{new.display_name or ''}-{count}") > LONGEST_NAME:
         raise InvalidRequest(f"the name is too long: at most {LONGEST_NAME} characters")
-    if new.ports and most > 1:
+    if new.ports and count > 1:
         raise InvalidRequest("several servers can't share ports: create them one by one")
-    if new.networks and most > 1:
+    if new.networks and count > 1:
         raise InvalidRequest("several servers can't share addresses: create them one by one")
     if new.networks and new.ports:
         raise InvalidRequest("a server has networks or ports, not both")
-    if new.requested_node is not None and most > 1:
+    if new.requested_node is not None and count > 1:
         raise InvalidRequest("several servers can't have the same node: create one")
     ids = [port.id for port in new.ports]
     for port in ids:

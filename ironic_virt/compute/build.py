@@ -14,6 +14,7 @@ become is written down as soon as it is reserved.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from oslo_config import cfg
@@ -22,12 +23,12 @@ from oslo_log import log as logging
 from ironic_virt import exceptions, virt
 from ironic_virt.compute.actions import OUT_OF_REACH, Settled, Task, TryLater
 from ironic_virt.compute.db import Database
+from ironic_virt.compute.db.claims import Place
 from ironic_virt.compute.db.records import Fault, Instance
 from ironic_virt.compute.errors import ClaimLost, NoSuchInstance, one_line
 from ironic_virt.compute.states import TaskState, VmState
 from ironic_virt.request.spec import RequestSpec
 from ironic_virt.scheduler.filter_scheduler import FilterScheduler
-from ironic_virt.scheduler.host_state import ComputeNodeLike
 
 if TYPE_CHECKING:
     from ironic_virt.driver import IronicDriver
@@ -200,7 +201,7 @@ class Build:
 
     def _move(
         self, instance: Instance, fault: Fault, given_up: str | None, refused: bool
-    ) -> ComputeNodeLike | None:
+    ) -> Place | None:
         """Give a build another node, or a place in a pool, perhaps of another host.
 
         The former one is released.
@@ -217,21 +218,15 @@ class Build:
             exclude_nodes={*instance.tried_nodes, *([given_up] if given_up else [])},
             num_attempts=instance.attempts + 1,
         )
-        lost: set[str] = set()
-        while True:
-            (node,) = self._db.candidates.choose(self._scheduler, spec)
-            try:
-                moved = self._instances.reschedule(
-                    *(instance, node, fault, self._incarnation),
-                    tried=given_up,
-                    refused=refused,
-                )
-            except ClaimLost:
-                # The records say by now who has it; what is lost twice is not tried again.
-                spec = spec.without({node.uuid} & lost)
-                lost.add(node.uuid)
-            else:
-                return node if moved else None
+
+        def move(places: Sequence[Place]) -> Place | None:
+            (place,) = places
+            moved = self._instances.reschedule(
+                *(instance, place, fault, self._incarnation), tried=given_up, refused=refused
+            )
+            return place if moved else None
+
+        return self._db.candidates.claim(move, self._scheduler, spec)
 
     def _fault(self, instance: Instance, error: Exception) -> Fault:
         """Why an attempt failed; its details are those of all attempts until now."""

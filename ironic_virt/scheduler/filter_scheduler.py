@@ -50,14 +50,12 @@ class FilterScheduler:
         records: Iterable[ComputeNodeLike],
         count: int = 1,
         *,
-        least: int | None = None,
         counts: Mapping[str, int] | None = None,
     ) -> list[HostState]:
         """The best hosts for ``count`` instances, consumed by them.
 
         :param records: compute nodes of services that are up and enabled; those that are taken
             are passed over.
-        :param least: rather than none, so many will do; ``count`` by default.
         :param counts: how many instances each compute service has; by default what the records
             tell.
         :returns: one host state for each instance; bare metal nodes come once only.
@@ -73,7 +71,7 @@ class FilterScheduler:
             steps.add("retry", f"without the {len(spec.exclude_nodes)} tried", hosts)
         hosts = self.host_manager.get_filtered_hosts(hosts, spec, steps)
         picked = self._pick(hosts, spec, count)
-        if len(picked) >= (count if least is None else least):
+        if len(picked) == count:
             return picked
         raise exceptions.NoValidHost(
             *(spec.instance_uuid, spec.flavor_name),
@@ -81,7 +79,7 @@ class FilterScheduler:
             free=free,
             left=self._after_picks(steps, len(picked)),
             examples=steps.examples,
-            wanted=count if least is None else least,
+            wanted=count,
             found=len(picked),
         )
 

@@ -53,7 +53,7 @@ class Journey:
         """
         list_nodes = ("node", "list", *(["--pools"] if self.pooled else _NODE_COLUMNS))
         names = ["demo"] if count == 1 else [f"demo-{number}" for number in range(1, count + 1)]
-        several = () if count == 1 else ("--min", str(count), *_SERVER_COLUMNS)
+        several = () if count == 1 else ("--count", str(count), *_SERVER_COLUMNS)
         create = ("server", "create", "--flavor", FLAVOR, "--image", IMAGE, *several)
         self.command("flavor", "create", FLAVOR, "--resource-class", RESOURCE_CLASS)
         self.command(*list_nodes)

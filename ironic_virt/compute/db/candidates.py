@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import dataclasses
 import uuid
-from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import sqlalchemy as sa
 
@@ -20,11 +20,14 @@ from ironic_virt.compute.db import services, tables
 from ironic_virt.compute.db.compute_nodes import COLUMNS
 from ironic_virt.compute.db.database import Part, reads
 from ironic_virt.compute.db.records import ComputeNode, NodePool
+from ironic_virt.compute.errors import ClaimLost
 from ironic_virt.exceptions import NoValidHost
 
 if TYPE_CHECKING:
     from ironic_virt.request.spec import RequestSpec
     from ironic_virt.scheduler.filter_scheduler import FilterScheduler
+
+T = TypeVar("T")
 
 SAMPLE = 250
 """So many free nodes of a class are compared."""
@@ -54,14 +57,12 @@ class Candidates(Part):
         self,
         scheduler: FilterScheduler,
         spec: RequestSpec,
-        most: int = 1,
+        count: int = 1,
         *,
-        least: int | None = None,
         node: str | None = None,
     ) -> Sequence[Any]:
-        """The records of the best nodes for ``most`` instances, or for as many as there are.
+        """The records of the best nodes for ``count`` instances.
 
-        :param least: rather than none, so many will do; ``most`` by default.
         :param node: the only node that will do.
         :raises NoValidHost: there are nodes for fewer; says filter by filter why, and what is in
             the way of others.
@@ -69,22 +70,41 @@ class Candidates(Part):
         """
         if node is not None:
             self._db.compute_nodes.get(node)
-        least = most if least is None else least
         classes = spec.resource_classes if _BY_CLASS in scheduler.host_manager.filters else ()
         start = str(uuid.UUID(int=scheduler.rng.getrandbits(128)))
-        offer = self.offer(start, max(SAMPLE, 2 * most), classes, node)
+        offer = self.offer(start, max(SAMPLE, 2 * count), classes, node)
         while True:
-            # With a part of the nodes only what is asked for is enough.
-            enough = least if offer.is_whole else most
             try:
-                hosts = scheduler.select(
-                    spec, offer.records, most, least=enough, counts=offer.counts
-                )
+                hosts = scheduler.select(spec, offer.records, count, counts=offer.counts)
                 return [host.record for host in hosts]
             except NoValidHost as nowhere:
                 if offer.is_whole and not classes:
                     raise self._explained(nowhere, spec, node) from None
             offer, classes = self.offer(node=node), ()
+
+    def claim(
+        self,
+        claim: Callable[[Sequence[Any]], T],
+        scheduler: FilterScheduler,
+        spec: RequestSpec,
+        count: int = 1,
+        *,
+        node: str | None = None,
+    ) -> T:
+        """Choose nodes as :meth:`choose` does and claim them; if one is lost, begin again.
+
+        :param claim: claims the nodes, or raises ``ClaimLost`` and has changed nothing.
+        :returns: what ``claim`` returns.
+        """
+        lost: set[str] = set()
+        while True:
+            places = self.choose(scheduler, spec, count, node=node)
+            try:
+                return claim(places)
+            except ClaimLost as error:
+                # The records say by now who has it; what is lost twice is not tried again.
+                spec = spec.without({error.node} & lost)
+                lost.add(error.node)
 
     def _explained(self, nowhere: NoValidHost, spec: RequestSpec, node: str | None) -> NoValidHost:
         """Add to the error which services are not up, and how many nodes are being cleaned.

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import datetime
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
@@ -34,29 +34,27 @@ Place = records.ComputeNode | records.NodePool
 
 
 def claim_all(
-    connection: sa.Connection, choices: Sequence[tuple[str, Place]], now: datetime.datetime
-) -> Sequence[bool]:
+    connection: sa.Connection, choices: Iterable[tuple[str, Place]], now: datetime.datetime
+) -> None:
     """Give each of several instances its node, or its place in a pool.
 
-    :param choices: the instances' uuids, and what was chosen for them; no node twice.  A node
-        that is not free, or belongs to another service by now, is not given.
-    :returns: for each of them whether it has got that.
+    :param choices: the instances' uuids, and what was chosen for them; no node twice.
+    :raises ClaimLost: one of the nodes is not free any more, or belongs to another service by
+        now; the caller's transaction must not be committed.
     :raises InstanceExists: an instance has another node.
     """
-    served: set[str] = set()
     free: dict[str, Counter[str]] = {}
     # In one order, so that two who claim at the same time don't wait for each other in a circle.
     for instance, place in sorted(choices, key=lambda pair: (pair[1].host, pair[1].uuid)):
-        if not isinstance(place, records.NodePool):
-            if _claim_node(connection, instance, place, now):
-                served.add(instance)
-            continue
-        if place.host not in free:
-            free[place.host] = services.free_places(connection, place.host)
-        if free[place.host][place.name] > 0:
+        if isinstance(place, records.NodePool):
+            if place.host not in free:
+                free[place.host] = services.free_places(connection, place.host)
             free[place.host][place.name] -= 1
-            served.add(instance)
-    return [instance in served for instance, _ in choices]
+            is_free = free[place.host][place.name] >= 0
+        else:
+            is_free = _claim_node(connection, instance, place, now)
+        if not is_free:
+            raise errors.ClaimLost(place.uuid, instance)
 
 
 def _claim_node(

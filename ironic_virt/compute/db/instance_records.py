@@ -114,25 +114,18 @@ class Instances(Outcomes):
         self,
         connection: sa.Connection,
         choices: Sequence[tuple[records.NewInstance, Place]],
-        least: int,
     ) -> Sequence[records.Instance]:
         """Claim nodes for new instances and have them built there, in one transaction.
 
         :param choices: with a node each, or a pool, to claim one of its places; no node twice.
-        :param least: so many must get their node, or nothing is written.
-        :returns: the instances that have got their node, in the order of ``choices``.
-        :raises ClaimLost: fewer have, since nodes aren't free any more or have another owner.
+        :raises ClaimLost: a node isn't free any more or has another owner; nothing was written.
         :raises InstanceExists: a uuid is taken.
         :raises PortTaken: another instance has one of their ports.
         """
-        places = [(new.uuid, node) for new, node in choices]
-        claimed = claims.claim_all(connection, places, self._db.now())
-        if sum(claimed) < least:
-            uuid, node = places[claimed.index(False)]
-            raise errors.ClaimLost(node.uuid, uuid)
+        places = [(new.uuid, place) for new, place in choices]
+        claims.claim_all(connection, places, self._db.now())
         state = {"vm_state": VmState.BUILDING, "task_state": TaskState.SPAWNING}
-        served = [choice for choice, got in zip(choices, claimed, strict=True) if got]
-        return self._insert(connection, served, state)
+        return self._insert(connection, choices, state)
 
     @writes
     def adopt(
@@ -178,8 +171,7 @@ class Instances(Outcomes):
             instances.append(records.Instance(**values))
         rows = [records.fields(instance) for instance in instances]
         try:
-            if rows:
-                connection.execute(sa.insert(_INSTANCE), rows)
+            connection.execute(sa.insert(_INSTANCE), rows)
         except db_exception.DBDuplicateEntry as exc:
             raise errors.InstanceExists(choices[0][0].uuid) from exc
         for new, _ in choices:

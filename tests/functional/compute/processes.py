@@ -149,7 +149,7 @@ def create(db: Database, node: str, **fields: Any) -> str:
     :returns: its uuid.
     """
     new = records.NewInstance(uuid=new_uuid(), flavor=FLAVOR, image=IMAGE, **fields)
-    db.instances.create_several([(new, db.compute_nodes.get(node))], 1)
+    db.instances.create_several([(new, db.compute_nodes.get(node))])
     return new.uuid
 
 

@@ -88,12 +88,10 @@ def claim(db: Database, node: str, host: str, instance: str) -> bool:
     """Give a node to an instance that has no record; whether it was free."""
     chosen = types.SimpleNamespace(uuid=node, host=host)
     try:
-        (got,) = db.write(
-            lambda connection: claims.claim_all(connection, [(instance, chosen)], db.now())
-        )
-    except errors.InstanceExists:
+        db.write(lambda connection: claims.claim_all(connection, [(instance, chosen)], db.now()))
+    except (errors.InstanceExists, errors.ClaimLost):
         return False
-    return got
+    return True
 
 
 def release(db: Database, instance: str) -> None:
@@ -113,7 +111,7 @@ def create_building(
     db: Database, new: records.NewInstance, node: records.ComputeNode | records.NodePool
 ) -> records.Instance:
     """An instance that is to be built on a node, or in a pool."""
-    return db.instances.create_several([(new, node)], 1)[0]
+    return db.instances.create_several([(new, node)])[0]
 
 
 def ended(

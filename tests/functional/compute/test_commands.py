@@ -197,12 +197,12 @@ def test_a_server_is_asked_for_with_all_that_belongs_to_it(run, db, nodes, tmp_p
 
 def test_several_servers_are_one_list(run, db, nodes, tmp_path) -> None:
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
-    more = ("--min", "2", "--max", "2000000000", "--user-data", str(tmp_path / "binary"))
+    more = ("--count", "3", "--user-data", str(tmp_path / "binary"))
     rows = run.json(*CREATE, *more, "web")
     assert db.instances.get("web-1").user_data == b"\xff\xfe\x00", "it need not be text"
     assert [row["Name"] for row in rows] == ["web-1", "web-2", "web-3"]
     assert sorted(row["Node"] for row in rows) == nodes
-    refused = run(*CREATE, "--min", "2", "none", "-c", "Name", "-c", "Status")
+    refused = run(*CREATE, "--count", "2", "none", "-c", "Name", "-c", "Status")
     assert (refused.code, refused.out) == (1, "")
     assert "(flavor gold): none of 3 nodes is free" in refused.err
     assert refused.err.count("\n") == 1

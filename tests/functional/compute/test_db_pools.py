@@ -74,15 +74,14 @@ def test_what_is_reported_is_kept(pool: records.NodePool, db: Database) -> None:
     assert counts(db) == (5, 0, 1)
 
 
-def test_of_several_at_once_as_many_get_a_place_as_there_are(
-    pool: records.NodePool, db: Database
-) -> None:
-    wanted = [(new_instance(), pool) for _ in range(5)]
-    made = db.instances.create_several(wanted, 1)
+def test_of_several_at_once_all_get_a_place_or_none(pool: records.NodePool, db: Database) -> None:
+    wanted = [(new_instance(), pool) for _ in range(4)]
+    with pytest.raises(errors.ClaimLost):
+        db.instances.create_several(wanted)
+    assert counts(db) == (3, 0, 0)
+    made = db.instances.create_several(wanted[:3])
     assert [one.uuid for one in made] == [new.uuid for new, _ in wanted[:3]]
     assert counts(db) == (3, 3, 0)
-    with pytest.raises(errors.ClaimLost):
-        db.instances.create_several([(new_instance(), pool)], 1)
 
 
 def test_a_place_is_taken_and_given_back_once(pool: records.NodePool, db: Database) -> None:

@@ -105,18 +105,16 @@ def test_whoever_serves_in_this_process_is_told(database_conf, db, nodes) -> Non
     assert told == [1, 1]
 
 
-@pytest.mark.parametrize(("least", "most"), [(3, 3), (2, 9)])
-def test_several_are_numbered_and_have_a_node_each_if_possible(asking, db, nodes, least, most):
-    asked = asking.create(wanted(display_name="web"), least=least, most=most)
+def test_several_are_numbered_and_have_a_node_each(asking, db, nodes):
+    asked = asking.create(wanted(display_name="web"), 3)
     assert [one.instance.display_name for one in asked] == ["web-1", "web-2", "web-3"]
     assert {one.instance.node for one in asked} == claimed(db) == set(nodes)
     assert len({one.instance.request_id for one in asked}) == len(db.instances.list()) == 3
 
 
-@pytest.mark.parametrize(("least", "most"), [(4, 4), (4, 9)])
-def test_rather_none_than_too_few(asking: Requests, db: Database, least: int, most: int) -> None:
-    with pytest.raises(NoValidHost, match=rf"a node was found for 3 of {least} servers"):
-        asking.create(wanted(), least=least, most=most)
+def test_rather_none_than_too_few(asking: Requests, db: Database, nodes: list[str]) -> None:
+    with pytest.raises(NoValidHost, match="a node was found for 3 of 4 servers"):
+        asking.create(wanted(), 4)
     assert db.instances.list() == []
     assert claimed(db) == set()
 
@@ -142,7 +140,7 @@ def test_two_requests_for_too_many_do_not_get_a_part_each(database_conf, db) -> 
         mine.candidates = Together(mine)
         try:
             asking = Requests(database_conf, mine, scheduler=scheduler)
-            return len(asking.create(wanted(), least=20))
+            return len(asking.create(wanted(), 20))
         except NoValidHost as nowhere:
             return -nowhere.found
         finally:
@@ -154,14 +152,14 @@ def test_two_requests_for_too_many_do_not_get_a_part_each(database_conf, db) -> 
     assert len(db.instances.list()) == len(claimed(db)) == 20
 
 
-def test_places_of_a_pool_are_given_to_all_of_least_or_none(database_conf, db) -> None:
+def test_places_of_a_pool_are_given_to_all_or_none(database_conf, db) -> None:
     register(db, "one")
     sizes = {"memory_mb": 16384, "vcpus": 8, "local_gb": 100}
     offer(db, "one", records.NodePool("gold~one", "one", "gold", 3, **sizes))
     asking = Requests(database_conf, db)
     with pytest.raises(NoValidHost):
-        asking.create(wanted(), least=4)
-    asked = asking.create(wanted(), least=2, most=9)
+        asking.create(wanted(), 4)
+    asked = asking.create(wanted(), 3)
     assert [one.instance.pool for one in asked] == ["gold~one"] * 3
     (pool,) = db.pools.list()
     assert (pool.used, pool.free) == (3, 0)
@@ -180,27 +178,26 @@ def test_a_node_that_was_taken_meanwhile_costs_another_try(asking, db, nodes, mo
     monkeypatch.setattr(db.candidates, "offer", old_news)
     (request,) = asking.create(wanted())
     assert request.instance.node == nodes[2]
-    for least in (1, 2):
+    for count in (1, 2):
         with pytest.raises(NoValidHost, match="none of 3 nodes is free"):
-            asking.create(wanted(), least=least)
+            asking.create(wanted(), count)
     assert len(db.instances.list()) == 1
 
 
 @pytest.mark.parametrize(
     ("values", "count", "complaint"),
     [
-        ({}, (0, 1), "from 0 to 1 servers"),
-        ({}, (2, 1), "from 2 to 1 servers"),
-        ({"display_name": "x" * 254}, (1, 10), "the name is too long"),
-        ({"ports": (virt.Vif("a"),)}, (1, 2), "can't share ports"),
-        ({"ports": (virt.Vif("a"), virt.Vif("a"))}, (1, 1), "named twice"),
-        ({"ports": (virt.Vif("a" * 256),)}, (1, 1), "a port's id has 1 to 255 characters"),
-        ({"user_data": "x" * 65537}, (1, 1), "the user data has 65537 characters"),
+        ({}, 0, "0 servers can't be created"),
+        ({"display_name": "x" * 254}, 10, "the name is too long"),
+        ({"ports": (virt.Vif("a"),)}, 2, "can't share ports"),
+        ({"ports": (virt.Vif("a"), virt.Vif("a"))}, 1, "named twice"),
+        ({"ports": (virt.Vif("a" * 256),)}, 1, "a port's id has 1 to 255 characters"),
+        ({"user_data": "x" * 65537}, 1, "the user data has 65537 characters"),
     ],
 )
 def test_what_can_not_be_is_refused_and_nothing_written(asking, db, values, count, complaint):
     with pytest.raises(errors.InvalidRequest, match=complaint):
-        asking.create(wanted(**values), least=count[0], most=count[1])
+        asking.create(wanted(**values), count)
     assert db.instances.list() == []
     assert claimed(db) == set()
 
@@ -229,7 +226,7 @@ def test_whoever_waits_is_told_each_step_and_the_end(asking, pauses, db, request
 
 
 def test_a_build_that_fails_says_why(asking: Requests, pauses: Pauses, db: Database) -> None:
-    asked = first, second = asking.create(wanted(), least=2)
+    asked = first, second = asking.create(wanted(), 2)
     pauses.happenings = [
         lambda: failed(db, first.instance.uuid, TaskState.SPAWNING, FAULT),
         lambda: finish(db, second),
@@ -295,7 +292,7 @@ def test_two_deletes_both_see_the_end_and_supersede_a_build(asking, pauses, db, 
 
 
 def test_what_is_too_late_is_named_and_still_holds(asking, pauses, db) -> None:
-    first, second = asking.create(wanted(), least=2)
+    first, second = asking.create(wanted(), 2)
     pauses.happenings = [lambda: finish(db, first), lambda: None, lambda: None]
     with pytest.raises(errors.RequestTimeout) as late:
         asking.wait([first, second], timeout=0.3)
@@ -305,7 +302,7 @@ def test_what_is_too_late_is_named_and_still_holds(asking, pauses, db) -> None:
 
 
 def test_a_service_that_is_down_is_known(asking: Requests, db: Database) -> None:
-    asked = asking.create(wanted(), least=2)
+    asked = asking.create(wanted(), 2)
     assert asking.down(asked) == []
     db.services.update("one", forced_down=True)
     assert asking.down(asked) == ["one"]

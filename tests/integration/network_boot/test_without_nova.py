@@ -50,7 +50,7 @@ def test_a_service_has_images_booted_and_deletes_what_they_left(stage: BootStage
         for node, image in wanted.items():
             ports = (virt.Vif(new_uuid()),)
             new = records.NewInstance(new_uuid(), FLAVOR, image, ports=ports)
-            db.instances.create_several([(new, db.compute_nodes.get(node))], 1)
+            db.instances.create_several([(new, db.compute_nodes.get(node))])
             instances.append(new.uuid)
         for instance in instances:
             wait_until(db, instance, "active")
