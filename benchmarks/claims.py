@@ -65,7 +65,7 @@ class Client:
 
     def claim(self) -> dict[str, float]:
         """Seconds on the wall and of processor time of this process's first request."""
-        with contextlib.closing(self._db.Database(self._conf, patient=False).open()) as opened:
+        with contextlib.closing(self._db.Database(self._conf).open()) as opened:
             used, begun = time.process_time(), time.perf_counter()
             client = self._api.Requests(self._conf, opened)
             (request,) = client.create(wanted(0))

@@ -100,7 +100,7 @@ def _world(server: databases.Server, servers: int) -> Iterator[_World]:
             f"[ironic]\nauth_type = none\nendpoint_override = {serves}\n"
         )
         conf = database.load([str(path)])
-        opened = db.Database(conf, patient=False)
+        opened = db.Database(conf)
         stack.enter_context(contextlib.closing(opened.open(make=True)))
         log = stack.enter_context((directory / "log").open("wb"))
         service = stack.enter_context(

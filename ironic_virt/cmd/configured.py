@@ -93,7 +93,7 @@ class Configured(Command):
                 from ironic_virt.compute.errors import SchemaMismatch
                 from ironic_virt.conf import database as options
             self.conf = options.load(files)
-            self.db = Database(self.conf, patient=False)
+            self.db = Database(self.conf)
             # Some packages are imported only when they are needed.
             with contextlib.closing(self.db):
                 try:

@@ -93,7 +93,7 @@ def check_database(conf: cfg.ConfigOpts) -> str:
     from ironic_virt.compute.db import Database
     from ironic_virt.compute.errors import SchemaMismatch
 
-    with contextlib.closing(Database(conf, patient=False)) as database:
+    with contextlib.closing(Database(conf)) as database:
         try:
             database.open(make=False)
         except SchemaMismatch as error:

@@ -29,8 +29,6 @@ _KEPT = (
     "max_pool_size",
     "max_overflow",
     "pool_timeout",
-    "max_retries",
-    "retry_interval",
 )
 _CONNECTION_HELP = """
 Where the records are, as an SQLAlchemy URL.

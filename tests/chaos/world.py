@@ -90,7 +90,7 @@ class World:
             self._service(directory, index, url) for index in range(len(self.layout.hosts))
         ]
         conf = database_options.load([str(self.services[0].config)])
-        self.db = Database(conf, patient=False)
+        self.db = Database(conf)
         self.db.open(make=True)
         self.sky = Sky(random.Random(f"sky {seed}"), proxy, self.now)
         deaths = random.Random(f"deaths {seed}")

@@ -149,7 +149,7 @@ def _run_journey(
     )
     began = time.monotonic()
     # The records, made now: the compute service and commands find them there.
-    database = Database(records_options.load([str(config)]), patient=False)
+    database = Database(records_options.load([str(config)]))
     stack.callback(database.close)
     database.open()
     display.command(f"ironic-virt-compute --config-file {config} &")

@@ -68,10 +68,7 @@ class Database:
 
     :param conf: with ``[DEFAULT]`` of a service and ``[database]`` registered
         (:func:`ironic_virt.conf.load_records`).
-    :param patient: opening it waits for a database that is down, as ``max_retries`` and
-        ``retry_interval`` say; ``False``: one try, for a command that somebody waits for.
     :param clock: the time that is written into records, aware; by default the database's.
-    :param sleep: pauses between tries to open it, in seconds.
     :raises InvalidConfiguration: ``[database] connection`` can't be used.
     :ivar down_time: seconds after its last report until a service counts as down.
     :ivar is_new: :meth:`open` has made the tables, which were not there.
@@ -81,9 +78,7 @@ class Database:
         self,
         conf: cfg.ConfigOpts,
         *,
-        patient: bool = True,
         clock: Callable[[], datetime.datetime] | None = None,
-        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         # They need what is defined here.
         from ironic_virt.compute.db.candidates import Candidates
@@ -100,9 +95,6 @@ class Database:
         if clock is None:
             sa.event.listen(self.engine, "connect", self._connected)
         self.down_time: float = conf.service_down_time
-        self._options = conf[database.GROUP]
-        self._tries = self._options.max_retries if patient else 0
-        self._sleep = sleep
         self._is_embedded = database.is_embedded(conf)
         self.is_new = False
         self.services = Services(self)
@@ -133,7 +125,6 @@ class Database:
             engines.make_directory(self.engine)
         if not make and self._is_missing():
             raise self._mismatch(None)
-        self._reach()
         self.is_new = make and self.version() is None
         if self.is_new:
             self._make_tables()
@@ -169,21 +160,6 @@ class Database:
             )
         return errors.SchemaMismatch(self.url, number, tables.VERSION, advice)
 
-    def _reach(self) -> None:
-        tries = self._tries
-        while True:
-            try:
-                self.read(lambda connection: connection.scalar(sa.select(1)))
-                return
-            except errors.DatabaseUnreachable as exc:
-                if tries == 0:
-                    raise
-                failure = exc
-            tries -= 1
-            seconds = self._options.retry_interval
-            LOG.warning("[database-unreachable] %s; trying again in %d s", failure, seconds)
-            self._sleep(seconds)
-
     def _make_tables(self) -> None:
         tries = _MAKING_TRIES
         while self.version() is None:
@@ -202,7 +178,7 @@ class Database:
                 # Another process makes them, too; SQLite does not wait for it.
                 if tries <= 0:
                     raise
-                self._sleep(_PAUSE_SECONDS)
+                time.sleep(_PAUSE_SECONDS)
 
     def _run_alone(self, statement: str) -> None:
         """Do a statement that belongs to no transaction."""

@@ -47,7 +47,7 @@ def reused(database_server, tmp_path_factory) -> Iterator[Reused]:
     directory = tmp_path_factory.mktemp("tables")
 
     def make_tables(url: str) -> None:
-        db = Database(records_conf(directory, url), patient=False)
+        db = Database(records_conf(directory, url))
         db.open(make=True)
         db.close()
 
@@ -90,7 +90,7 @@ def clock() -> Clock:
 @pytest.fixture
 def db(database_conf: cfg.ConfigOpts, clock: Clock) -> Iterator[Database]:
     """Records with their tables, and nothing in them."""
-    db = Database(database_conf, patient=False, clock=clock)
+    db = Database(database_conf, clock=clock)
     yield db.open()
     db.close()
 

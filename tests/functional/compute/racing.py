@@ -30,7 +30,7 @@ def main(argv: Sequence[str]) -> None:
     rng = random.Random(int(seed))
     # All begin at the same nodes, so that they meet.
     start = random.Random(1)
-    db = Database(options.load([path]), patient=False, clock=Clock()).open()
+    db = Database(options.load([path]), clock=Clock()).open()
 
     def look() -> Sequence[Any]:
         first = str(uuid.UUID(int=start.getrandbits(128)))

@@ -24,7 +24,7 @@ FAULT = records.Fault("no")
 def main(argv: Sequence[str]) -> None:
     gate, path, seed, tries = argv
     rng = random.Random(int(seed))
-    db = Database(options.load([path]), patient=False, clock=Clock()).open()
+    db = Database(options.load([path]), clock=Clock()).open()
     begin(gate)
     # It grows if more places are given than there are.
     totals = {pool.name: pool.total for pool in db.pools.list()}

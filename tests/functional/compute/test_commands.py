@@ -46,7 +46,7 @@ KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5 me@example.test"
 @pytest.fixture
 def db(database_conf: cfg.ConfigOpts) -> Iterator[Database]:
     """The records, on the clock of the commands."""
-    db = Database(database_conf, patient=False)
+    db = Database(database_conf)
     yield db.open()
     db.close()
 

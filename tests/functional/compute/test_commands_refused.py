@@ -38,7 +38,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def filled(database_server: databases.Server, here: Path) -> Iterator[Database]:
     """Records with two servers of one name; for all tests, as none may change them."""
     with database_server.fresh(here) as url:
-        db = Database(records_conf(here, url), patient=False)
+        db = Database(records_conf(here, url))
         db.open(make=True)
         db.flavors.create(virt.Flavor("gold"))
         register(db, "one")

@@ -31,7 +31,7 @@ ATTACHING, DETACHING = TaskState.ATTACHING_INTERFACE, TaskState.DETACHING_INTERF
 @pytest.fixture
 def other_db(database_conf: cfg.ConfigOpts, db: Database) -> Iterator[Database]:
     """Open the records of ``db`` a second time, with other connections."""
-    other = Database(database_conf, patient=False, clock=db.now).open()
+    other = Database(database_conf, clock=db.now).open()
     yield other
     other.close()
 

@@ -25,7 +25,7 @@ SECONDS = 240
 @pytest.fixture
 def empty(database_conf: cfg.ConfigOpts) -> Iterator[Database]:
     """A database without tables."""
-    db = Database(database_conf, patient=False)
+    db = Database(database_conf)
     yield db
     db.close()
 
@@ -131,7 +131,7 @@ def in_file(file: pathlib.Path) -> Iterator[Database]:
     """A database without tables in that file."""
     config = file.with_suffix(".conf")
     config.write_text(f"[database]\nconnection = sqlite:///{file}\n")
-    db = Database(options.load([str(config)]), patient=False)
+    db = Database(options.load([str(config)]))
     yield db
     db.close()
 

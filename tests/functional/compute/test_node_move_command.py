@@ -43,7 +43,7 @@ def command(config, capsys, monkeypatch) -> Commands:
 @pytest.fixture
 def records(command: Commands, config: Path) -> Iterator[Database]:
     """Two services, ``old`` forced down and ``new`` up."""
-    db = Database(options.load([str(config)]), patient=False).open(make=True)
+    db = Database(options.load([str(config)])).open(make=True)
     stage.register(db, "old")
     stage.register(db, "new")
     db.services.update("old", forced_down=True)

@@ -125,7 +125,7 @@ def test_two_requests_for_too_many_do_not_get_a_part_each(database_conf, db) -> 
     start = threading.Barrier(2)
 
     def client(seed: int) -> int:
-        mine = Database(database_conf, patient=False, clock=db.now).open()
+        mine = Database(database_conf, clock=db.now).open()
         scheduler = FilterScheduler.from_conf(database_conf, random.Random(seed))
 
         class Together(Candidates):

@@ -2,7 +2,6 @@
 
 """How ``ironic-virt-compute`` starts, and how it says why it doesn't."""
 
-import signal
 import socket
 import subprocess
 from pathlib import Path
@@ -89,7 +88,7 @@ def test_the_environments_file_is_read_unless_another_is_named(monkeypatch, tmp_
         ({"scheduler": {"enabled_filters": "Nonsense"}}, 2, "Nonsense"),
         ({"database": {"connection": "oracle://x/y"}}, 2, "[database] connection"),
         (
-            {"database": {"connection": "mysql+pymysql://root@127.0.0.1:1/x", "max_retries": 0}},
+            {"database": {"connection": "mysql+pymysql://root@127.0.0.1:1/x"}},
             1,
             "The database mysql+pymysql://root@127.0.0.1:1/x can't be used",
         ),
@@ -130,26 +129,6 @@ def test_tables_of_another_version_are_refused_with_what_to_do(db, service, tmp_
     log = tmp_path / "compute.log"
     assert refused(service, 1, DEFAULT={"log_file": log}).count("upgrade this package") == 1
     assert log.read_text().count("upgrade this package") == 1
-
-
-@pytest.mark.parametrize("comes", [True, False])
-def test_a_database_that_is_down_is_waited_for(server, tmp_path, comes) -> None:
-    place = tmp_path / "later"
-    service = ComputeProcess(
-        *(tmp_path, "compute1", f"sqlite:///{place}/records.sqlite", server.url),
-        # However long the test takes to see that it tries again.
-        database={"retry_interval": 1, "max_retries": -1},
-    )
-    service.start()
-    try:
-        service.wait_for_text("unable to open database file; trying again in 1 s")
-        if comes:
-            place.mkdir()
-            service.wait_for_text(" is up")
-        service.signal(signal.SIGTERM)
-        assert service.wait() == 0
-    finally:
-        service.kill()
 
 
 def test_a_port_that_is_taken_is_said(db: Database, service: ComputeProcess) -> None:

@@ -32,7 +32,7 @@ def started(stage: BootStage) -> Iterator[Database]:
     )
     try:
         process.started()
-        db = Database(database_options.load([str(process.config)]), patient=False).open()
+        db = Database(database_options.load([str(process.config)])).open()
         with contextlib.closing(db):
             yield db
     finally:

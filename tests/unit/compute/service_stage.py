@@ -103,7 +103,7 @@ class ServiceStage:
     ) -> None:
         self.fake = fake
         self.conf = conf
-        self.db = Database(conf, patient=False, clock=self.now)
+        self.db = Database(conf, clock=self.now)
         self.fatal: list[Exception] = []
 
         def load_driver(conf: cfg.ConfigOpts, virtapi: virt.VirtAPI) -> IronicDriver:
@@ -218,7 +218,7 @@ def empty_records(template: Path, directory: Path) -> None:
     """Give a directory a database with all tables, made only once."""
     if not template.exists():
         template.parent.mkdir(parents=True, exist_ok=True)
-        database = Database(make_conf(template.parent, "template"), patient=False)
+        database = Database(make_conf(template.parent, "template"))
         database.open(make=True)
         database.close()
         (template.parent / "records.sqlite").rename(template)

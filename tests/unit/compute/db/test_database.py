@@ -74,32 +74,10 @@ def test_a_failed_transaction_has_no_effect(db: Database) -> None:
     assert db.read(lambda c: c.scalar(sa.text("SELECT count(*) FROM t"))) == 0
 
 
-def test_a_patient_user_waits_for_the_database_to_come_up(load, tmp_path) -> None:
-    directory = tmp_path / "later"
-    conf = load(f"sqlite:///{directory}/x.sqlite", "max_retries = 2\nretry_interval = 7")
-    pauses: list[float] = []
-
-    def sleep(seconds: float) -> None:
-        pauses.append(seconds)
-        if len(pauses) == 2:
-            directory.mkdir()
-
-    Database(conf, sleep=sleep).open(make=True)
-    assert pauses == [7, 7]
-    directory.rename(tmp_path / "elsewhere")
-    given_up = Database(conf, sleep=lambda _: None)
-    with pytest.raises(errors.DatabaseUnreachable, match="unable to open database file"):
-        given_up.open(make=True)
-    hasty = Database(conf, patient=False, sleep=pauses.append)
-    with pytest.raises(errors.DatabaseUnreachable):
-        hasty.open(make=True)
-    assert pauses == [7, 7]
-
-
 def test_no_log_line_and_no_error_holds_user_data(load, tmp_path, caplog) -> None:
     caplog.set_level(logging.DEBUG)
     caplog.set_level(logging.DEBUG, "sqlalchemy.engine")
-    db = Database(load(f"sqlite:///{tmp_path}/x.sqlite"), patient=False)
+    db = Database(load(f"sqlite:///{tmp_path}/x.sqlite"))
     db.open(make=True)
     statement = sa.text("INSERT INTO instances (user_data) VALUES (:user_data)")
     with pytest.raises(errors.DatabaseFailed) as raised:
