@@ -129,7 +129,7 @@ def _fill(path: str, nodes: int) -> None:
 
     opened = Database(database.load([path]))
     with contextlib.closing(opened.open(make=True)):
-        reports: dict[str, list[records.NodeReport]] = {}
+        reports: dict[str, list[records.ComputeNode]] = {}
         for node in fleet(nodes):
             reports.setdefault(node.host, []).append(report(node))
         for host, listed in reports.items():
@@ -143,7 +143,7 @@ def report(node: Node) -> Any:
     """What a service reports of a node that is free."""
     from ironic_virt.compute.db import records
 
-    return records.NodeReport(
+    return records.ComputeNode(
         uuid=node.uuid,
         vcpus=node.vcpus,
         memory_mb=node.memory_mb,

@@ -153,7 +153,7 @@ class Build:
                 instance,
                 error,
                 f"{one_line(error)}. That was the last of {attempts} attempts "
-                f"([scheduler] max_attempts){self._before(instance)}",
+                f"([scheduler] max_attempts)",
             )
         return self._reschedule(instance, error, refused)
 
@@ -180,13 +180,12 @@ class Build:
     def _reschedule(self, instance: Instance, error: Exception, refused: bool) -> Settled | None:
         given_up = _given_up(instance, error)
         try:
-            node = self._move(instance, self._fault(instance, error), given_up, refused)
+            node = self._move(instance, Fault.of(error), given_up, refused)
         except exceptions.NoValidHost as nowhere:
             return _settled(
                 instance,
                 error,
-                f"{one_line(error)}. And there is no other node to try: "
-                f"{one_line(nowhere)}{self._before(instance)}",
+                f"{one_line(error)}. And there is no other node to try: {one_line(nowhere)}",
             )
         if node is None:
             return None
@@ -228,17 +227,6 @@ class Build:
 
         return self._db.candidates.claim(move, self._scheduler, spec)
 
-    def _fault(self, instance: Instance, error: Exception) -> Fault:
-        """Why an attempt failed; its details are those of all attempts until now."""
-        attempt = f"{instance.attempts}, {instance.host}: {one_line(error)}"
-        details = "\n".join([*_attempts(instance), attempt])
-        return Fault(one_line(error), details=details)
-
-    def _before(self, instance: Instance) -> str:
-        """Why the earlier attempts failed, where there was no node for them."""
-        attempts = _attempts(instance) if instance.pool is not None else []
-        return f". Attempt {'; attempt '.join(attempts)}" if attempts else ""
-
 
 def _settled(
     instance: Instance, error: Exception, message: str, *, released: bool = True
@@ -246,14 +234,6 @@ def _settled(
     LOG.error("[build-failed] Instance %s was not built: %s", instance.uuid, message)
     fault = Fault.of(error, message)
     return Settled(VmState.ERROR, applied=False, fault=fault, released=released)
-
-
-def _attempts(instance: Instance) -> list[str]:
-    """Why the earlier attempts failed, one after the other."""
-    fault = instance.fault
-    if instance.attempts < 2 or fault is None or fault.request_id is not None:
-        return []
-    return (fault.details or "").splitlines()
 
 
 def _given_up(instance: Instance, error: Exception) -> str | None:

@@ -27,7 +27,7 @@ from oslo_log import log as logging
 
 from ironic_virt import logs
 from ironic_virt.compute.db import Database
-from ironic_virt.compute.db.records import NodePool, NodeReport
+from ironic_virt.compute.db.records import ComputeNode, NodePool
 from ironic_virt.compute.errors import ComputeNodeInUse, ComputeNodeNotFound
 from ironic_virt.exceptions import InventoryTooOld, NodeNotAvailable
 
@@ -154,7 +154,7 @@ class Tracker:
         # Nearly always the very same; equal and not the same after a full list.
         return written is not version and written != version
 
-    def _save(self, reports: Sequence[NodeReport], versions: Mapping[str, object]) -> None:
+    def _save(self, reports: Sequence[ComputeNode], versions: Mapping[str, object]) -> None:
         take_over = self._driver.rebalances_nodes()
         conflicts = self._nodes.save(self._host, reports, take_over=take_over)
         for conflict in conflicts.items():
@@ -168,7 +168,7 @@ class Tracker:
             if report.uuid not in conflicts:
                 self._written[report.uuid] = versions[report.uuid]
 
-    def _report(self, uuid: str, in_pool: bool) -> NodeReport | None:
+    def _report(self, uuid: str, in_pool: bool) -> ComputeNode | None:
         """What the driver says of a node.
 
         :param in_pool: a pool offers it; its own record is there for its instance alone,
@@ -182,7 +182,7 @@ class Tracker:
                 raise
             LOG.debug("The record of node %s stays as it is: %s", uuid, error)
             return None
-        return NodeReport(
+        return ComputeNode(
             uuid=uuid,
             resource_class=resource.resource_class,
             in_use=resource.in_use,

@@ -23,7 +23,7 @@ from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.http.retry import RetryPolicy
 from ironic_virt.baremetal.waiting.watcher import Watcher
 from ironic_virt.compute.actions import TryLater
-from ironic_virt.compute.db.records import Fault, Instance, PendingTask
+from ironic_virt.compute.db.records import Fault, Instance
 from ironic_virt.compute.engine.power_sync import PowerSync
 from ironic_virt.compute.engine.tasks import Tasks
 from ironic_virt.compute.errors import DatabaseUnreachable
@@ -308,7 +308,7 @@ class HostProcess:
                 task = one.task_state
                 if not task or one.uuid in self.in_flight:
                     continue
-                if self._carrying.is_due(PendingTask(one.uuid, task, one.node)):
+                if self._carrying.is_due(one.uuid, task):
                     self.in_flight[one.uuid] = TaskState(task)
                     carry = functools.partial(self._carry, one.uuid)
                     self.world.scheduler.spawn(carry, self.process, one.uuid)
@@ -326,7 +326,7 @@ class HostProcess:
         except exceptions.WaitCancelled:
             self.world.log(f"{self.host} {uuid} {task} is left")
         except (TryLater, DatabaseUnreachable) as later:
-            self._carrying.put_off(PendingTask(uuid, task, instance.node), str(later))
+            self._carrying.put_off(uuid, task, str(later))
             self.world.log(f"{self.host} {uuid} {task} again later: {later}")
         finally:
             del self.in_flight[uuid]

@@ -69,7 +69,7 @@ class ComputeNodes(Part):
         return {row.uuid: row.host for row in rows}
 
     def save(
-        self, host: str, nodes: Iterable[records.NodeReport], *, take_over: bool = False
+        self, host: str, nodes: Iterable[records.ComputeNode], *, take_over: bool = False
     ) -> Mapping[str, str]:
         """Write down how a service's nodes are, some in each transaction; only what differs.
 
@@ -169,7 +169,7 @@ class ComputeNodes(Part):
         connection.execute(sa.delete(_NODE).where(_NODE.c.uuid == uuid))
 
 
-def _report_values(node: records.NodeReport) -> Mapping[str, Any]:
+def _report_values(node: records.ComputeNode) -> Mapping[str, Any]:
     """What a service reports of a node, as the columns :data:`_REPORTED`."""
     values = {name: getattr(node, name, None) for name in _REPORTED}
     values["placement_class"] = placement_class(node.resource_class) if node.resource_class else ""

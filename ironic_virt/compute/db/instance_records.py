@@ -75,12 +75,15 @@ class Instances(Outcomes):
         rows = rows_in(connection, sa.select(*_COLUMNS), _INSTANCE.c.uuid, uuids)
         return {row.uuid: records.Instance(**row._mapping) for row in rows}
 
-    def pending_tasks(self, host: str) -> Sequence[records.PendingTask]:
-        """What is wanted of a service's instances, the oldest instance first."""
-        statement = sa.select(_INSTANCE.c.uuid, _INSTANCE.c.task_state, _INSTANCE.c.node)
+    def pending_tasks(self, host: str) -> Mapping[str, str]:
+        """What is wanted of a service's instances, by their uuids, the oldest first.
+
+        A task is a :class:`~ironic_virt.compute.states.TaskState`, or one of a newer version.
+        """
+        statement = sa.select(_INSTANCE.c.uuid, _INSTANCE.c.task_state)
         mine = (_INSTANCE.c.host == host, _INSTANCE.c.task_state.is_not(None))
         rows = self._rows(statement.where(*mine).order_by(_INSTANCE.c.id))
-        return [records.PendingTask(*row) for row in rows]
+        return dict(tuple(row) for row in rows)
 
     def settled(self, host: str, vm_states: Collection[str]) -> Sequence[records.Instance]:
         """A service's instances in these states without a task, the oldest first."""

@@ -55,14 +55,18 @@ class ComputeService:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class NodeReport:
-    """What a service says about one of its nodes at a refresh.
+class ComputeNode:
+    """An Ironic node as of its service's last refresh; sizes are 0 if not known.
 
     :param in_use: an instance has the node in Ironic.
     :param available: Ironic could deploy on it now; without effect if ``in_use``.
     :param name: Ironic's own name of it.
     :param cleaning: Ironic cleans it after its last instance, or is about to.
+    :param host: the service that has it; this and what follows is not reported at a refresh.
+    :param instance_uuid: the instance that has claimed it.
     """
+
+    hypervisor_type: ClassVar[str] = IRONIC
 
     uuid: str
     vcpus: int = 0
@@ -76,18 +80,6 @@ class NodeReport:
     available: bool = True
     name: str | None = None
     cleaning: bool = False
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class ComputeNode(NodeReport):
-    """An Ironic node as of its service's last refresh; sizes are 0 if not known.
-
-    :param host: the service that has it.
-    :param instance_uuid: the instance that has claimed it.
-    """
-
-    hypervisor_type: ClassVar[str] = IRONIC
-
     host: str = ""
     instance_uuid: str | None = None
     created_at: datetime.datetime | None = None
@@ -178,19 +170,6 @@ class PortHolder:
 
     port_id: str
     instance_uuid: str
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class PendingTask:
-    """What is wanted of an instance, and no more of its record than that takes.
-
-    :param task_state: a :class:`~ironic_virt.compute.states.TaskState`, or one of a newer
-        version.
-    """
-
-    uuid: str
-    task_state: str
-    node: str | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

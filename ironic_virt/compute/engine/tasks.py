@@ -22,7 +22,7 @@ import contextlib
 import dataclasses
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from oslo_config import cfg
@@ -33,7 +33,7 @@ from ironic_virt import exceptions
 from ironic_virt.compute.actions import Settled, Task, TryLater
 from ironic_virt.compute.build import Build
 from ironic_virt.compute.db import Database
-from ironic_virt.compute.db.records import Fault, Instance, PendingTask
+from ironic_virt.compute.db.records import Fault, Instance
 from ironic_virt.compute.errors import DatabaseError, NoSuchInstance, RecordsError, one_line
 from ironic_virt.compute.states import TaskState, VmState
 from ironic_virt.compute.verbs import BY_TASK, CREATE, Verb
@@ -85,11 +85,11 @@ class Tasks:
         self._clock = clock
         self._build = Build(conf, driver, database, incarnation)
         self._changed = threading.Condition()
-        self._running: dict[str, PendingTask] = {}
+        # Task states by instance: what is begun, and what was wanted at the last look.
+        self._running: dict[str, str] = {}
         self._working = self._resuming = 0
         self._draining = self._stopping = False
-        # What is wanted by the last look: task states by instance.
-        self._requested: dict[str, str] = {}
+        self._requested: Mapping[str, str] = {}
         # By instance and task state: the last delay, and when it ends.
         self._delays: dict[tuple[str, str], tuple[float, float]] = {}
 
@@ -100,15 +100,14 @@ class Tasks:
 
         :raises DatabaseUnreachable: the records can't be read.
         """
-        pending = self._instances.pending_tasks(self._conf.host)
-        self._requested = {task.uuid: task.task_state for task in pending}
+        self._requested = self._instances.pending_tasks(self._conf.host)
         for uuid, task_state in list(self._delays):
             if self._requested.get(uuid) != task_state:
                 self._delays.pop((uuid, task_state), None)
-        for task in pending:
+        for uuid, task in self._requested.items():
             # A newer version may know other tasks.
-            if task.task_state in BY_TASK and self.is_due(task) and self._begin(task):
-                self._executor.submit(self._run, task, BY_TASK[TaskState(task.task_state)])
+            if task in BY_TASK and self.is_due(uuid, task) and self._begin(uuid, task):
+                self._executor.submit(self._run, uuid, BY_TASK[TaskState(task)])
 
     def drain(self) -> None:
         """Begin nothing any more."""
@@ -129,19 +128,19 @@ class Tasks:
             self._changed.wait_for(lambda: not self._running, timeout)
             return sorted(self._running)
 
-    def is_due(self, pending: PendingTask) -> bool:
+    def is_due(self, uuid: str, task: str) -> bool:
         """Whether a task's turn has come; after a restart everything is tried at once."""
-        return self._delays.get((pending.uuid, pending.task_state), (0, 0))[1] <= self._clock()
+        return self._delays.get((uuid, task), (0, 0))[1] <= self._clock()
 
     def _begins(self) -> bool:
         return self._may_act() and not self._draining
 
-    def _begin(self, pending: PendingTask) -> bool:
+    def _begin(self, uuid: str, task: str) -> bool:
         with self._changed:
             is_full = len(self._running) >= MOST_WAITING
-            if pending.uuid in self._running or is_full or not self._begins():
+            if uuid in self._running or is_full or not self._begins():
                 return False
-            self._running[pending.uuid] = pending
+            self._running[uuid] = task
             return True
 
     # -- for the driver, in the tasks' threads --------------------------------
@@ -168,14 +167,14 @@ class Tasks:
         if running is None:
             return None
         if requested is not None and self._may_act():
-            return None if requested == running.task_state else f"the server is {requested}"
+            return None if requested == running else f"the server is {requested}"
         reason = (
             "the records no longer ask this service for the task; it was left as it is"
             if requested is None
             else "this service could not report for so long that it counts as down; the task was "
             "left as it is"
         )
-        raise exceptions.WaitCancelled(running.node, instance, reason)
+        raise exceptions.WaitCancelled(None, instance, reason)
 
     def _take_place(self, *, resumes: bool = False) -> None:
         with self._changed:
@@ -201,57 +200,53 @@ class Tasks:
 
     # -- a task ---------------------------------------------------------------
 
-    def _run(self, pending: PendingTask, verb: Verb) -> None:
+    def _run(self, uuid: str, verb: Verb) -> None:
         instance, looks_again = None, False
         self._take_place()
         try:
-            instance = self._read(pending)
+            instance = self._read(uuid, verb.task)
             if instance is None:
                 looks_again = True
             else:
                 _log_context(instance)
                 looks_again = self.carry_out(verb, instance)
-                self._delays.pop((pending.uuid, pending.task_state), None)
+                self._delays.pop((uuid, verb.task), None)
         except exceptions.WaitCancelled as error:
             LOG.info("%s. %s goes on later", error, verb.task)
         except TryLater as later:
-            self.put_off(pending, later.reason)
+            self.put_off(uuid, verb.task, later.reason)
         except DatabaseError as error:
             # The loops say so aloud.
-            self.put_off(pending, f"the database can't be used: {error.reason}")
+            self.put_off(uuid, verb.task, f"the database can't be used: {error.reason}")
         except Exception:
-            LOG.exception("[unexpected-error] Instance %s: %s failed", pending.uuid, verb.task)
-            self.put_off(pending, "of an unexpected error")
+            LOG.exception("[unexpected-error] Instance %s: %s failed", uuid, verb.task)
+            self.put_off(uuid, verb.task, "of an unexpected error")
         finally:
             self._release_place()
             with self._changed:
-                del self._running[pending.uuid]
+                del self._running[uuid]
                 self._changed.notify_all()
             if instance is not None:
                 self._on_end(instance)
             if looks_again:
                 self._wake()
 
-    def _read(self, pending: PendingTask) -> Instance | None:
+    def _read(self, uuid: str, task: TaskState) -> Instance | None:
         """The instance, if that is still wanted of it, and this process may act."""
         try:
-            instance = self._instances.get(pending.uuid)
+            instance = self._instances.get(uuid)
         except NoSuchInstance:
             return None
-        is_wanted = (instance.host, instance.task_state) == (self._conf.host, pending.task_state)
+        is_wanted = (instance.host, instance.task_state) == (self._conf.host, task)
         return instance if is_wanted and self._begins() else None
 
-    def put_off(self, pending: PendingTask, reason: str) -> None:
+    def put_off(self, uuid: str, task: str, reason: str) -> None:
         """Have a task's turn come again in some seconds."""
-        key = (pending.uuid, pending.task_state)
-        previous, _ = self._delays.get(key, (0.0, 0.0))
+        previous, _ = self._delays.get((uuid, task), (0.0, 0.0))
         seconds = min(2 * previous, LONGEST_SECONDS) or FIRST_SECONDS
-        self._delays[key] = seconds, self._clock() + seconds
+        self._delays[uuid, task] = seconds, self._clock() + seconds
         say = LOG.debug if previous else LOG.warning
-        say(
-            "Instance %s, node %s: %s is tried again in %.0f s: %s",
-            *(pending.uuid, pending.node, pending.task_state, seconds, reason),
-        )
+        say("Instance %s: %s is tried again in %.0f s: %s", uuid, task, seconds, reason)
 
     def carry_out(self, verb: Verb, instance: Instance) -> bool:
         """Go on with a task wherever it stands.

@@ -55,9 +55,9 @@ def register(db: Database, host: str, **values: Any) -> records.ComputeService:
     )
 
 
-def report(**values: Any) -> records.NodeReport:
+def report(**values: Any) -> records.ComputeNode:
     """A node that is free."""
-    return records.NodeReport(
+    return records.ComputeNode(
         **{
             "uuid": new_uuid(),
             "vcpus": 8,

@@ -68,9 +68,8 @@ def test_an_instance_whose_node_or_uuid_is_taken_leaves_nothing(db, node, buildi
 
 
 def test_a_request_is_seen_by_the_service_of_the_instance(db, building) -> None:
-    (wanted,) = db.instances.pending_tasks("one")
-    assert (wanted.uuid, wanted.task_state) == (building.uuid, "spawning")
-    assert db.instances.pending_tasks("two") == []
+    assert db.instances.pending_tasks("one") == {building.uuid: "spawning"}
+    assert db.instances.pending_tasks("two") == {}
     assert ended(
         db,
         building.uuid,
@@ -78,7 +77,7 @@ def test_a_request_is_seen_by_the_service_of_the_instance(db, building) -> None:
         vm_state=VmState.ACTIVE,
         power_state=virt.PowerState.RUNNING,
     )
-    assert db.instances.pending_tasks("one") == []
+    assert db.instances.pending_tasks("one") == {}
     done = db.instances.get(building.uuid)
     assert (done.vm_state, done.task_state) == (VmState.ACTIVE, None)
     assert done.power_state == virt.PowerState.RUNNING
@@ -147,7 +146,7 @@ def test_a_delete_that_failed_first_removes_the_record_later(db, building, node)
         db.instances.get(uuid)
     assert db.instances.list() == []
     assert not claim(db, node.uuid, "one", new_uuid()), "free after its next refresh"
-    db.compute_nodes.save("one", [records.NodeReport(node.uuid)])
+    db.compute_nodes.save("one", [records.ComputeNode(node.uuid)])
     assert create_building(db, new_instance(), node).node == node.uuid
 
 

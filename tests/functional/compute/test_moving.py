@@ -147,7 +147,7 @@ def test_a_node_takes_its_instance_and_requests_along(move: Move) -> None:
     assert move.move(node) == there, "it is left as it is"
     assert move.owners(node) == ("new", "new")
     assert move.db.compute_nodes.get(node).instance_uuid == instance
-    assert [one.uuid for one in move.db.instances.pending_tasks("new")] == [instance]
+    assert list(move.db.instances.pending_tasks("new")) == [instance]
     assert not move.db.instances.pending_tasks("old")
     assert {entry.method for entry in move.fake.requests} == {"GET"}, "nothing else of Ironic"
 

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from ironic_virt import exceptions
-from ironic_virt.compute.db.records import PendingTask
 from ironic_virt.compute.engine.tasks import Tasks
 from ironic_virt.compute.states import TaskState
 from tests.clock import VirtualClock
@@ -29,8 +28,8 @@ class Records:
         self.instances = self
         self.wanted: dict[str, str] = {}
 
-    def pending_tasks(self, _host: str) -> list[PendingTask]:
-        return [PendingTask(uuid, task, "node") for uuid, task in self.wanted.items()]
+    def pending_tasks(self, _host: str) -> dict[str, str]:
+        return self.wanted
 
 
 class Nothing:
@@ -157,20 +156,18 @@ def test_a_build_that_is_not_ours_any_more_is_left_as_it_is(stage: Stage, cause:
 
 
 def test_a_task_is_put_off_for_twice_as_long_up_to_a_minute(stage, caplog) -> None:
-    pending = PendingTask("one", SPAWNING, "node")
     for seconds in (5, 10, 20, 40, 60, 60):
-        stage.tasks.put_off(pending, "it rains")
+        stage.tasks.put_off("one", SPAWNING, "it rains")
         stage.clock.now += seconds - 0.1
-        assert not stage.tasks.is_due(pending)
+        assert not stage.tasks.is_due("one", SPAWNING)
         stage.clock.now += 0.1
-        assert stage.tasks.is_due(pending)
-    assert "Instance one, node node: spawning is tried again in 5 s: it rains" in caplog.messages
+        assert stage.tasks.is_due("one", SPAWNING)
+    assert "Instance one: spawning is tried again in 5 s: it rains" in caplog.messages
 
 
 def test_a_task_that_nobody_wants_any_more_is_forgotten(stage: Stage) -> None:
-    one, two = (PendingTask(name, SPAWNING, None) for name in ("one", "two"))
-    stage.tasks.put_off(one, "it rains")
-    stage.tasks.put_off(two, "it rains")
+    for name in ("one", "two"):
+        stage.tasks.put_off(name, SPAWNING, "it rains")
     stage.want(one=DELETING, two=SPAWNING)
-    assert stage.tasks.is_due(one)
-    assert not stage.tasks.is_due(two)
+    assert stage.tasks.is_due("one", SPAWNING)
+    assert not stage.tasks.is_due("two", SPAWNING)
