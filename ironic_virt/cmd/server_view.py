@@ -37,13 +37,12 @@ def fault(instance: Instance) -> Words | None:
     if last is None:
         return None
     shown = {
-        "code": last.code,
         "created": last.created_at,
         "message": last.message,
         "details": last.details,
     }
     words = "; ".join([last.message, *(last.details or "").splitlines()])
-    return Words(shown, f"{words} (code {last.code}, {last.created_at})")
+    return Words(shown, f"{words} ({last.created_at})")
 
 
 LIST_COLUMNS = {

@@ -18,7 +18,7 @@ def _show_any(value: str | None, empty: str) -> Words:
 
 _COLUMNS = {
     **output.named(
-        *("ID=uuid", "Host", "Conductor Group", "Shard", "Status"),
+        *("Host", "Conductor Group", "Shard", "Status"),
         # By the database's clock: ``shown`` replaces it.
         *("State", "Updated At=last_seen_at"),
     ),

@@ -69,7 +69,6 @@ class Requests:
     :param conf: with ``[scheduler]``, as :func:`ironic_virt.conf.database.load` has it.
     :param database: opened.
     :param scheduler: chooses nodes; by default the one that ``conf`` describes.
-    :param wake: called after each request; for a service in this process.
     :param clock: monotonic, in seconds.
     """
 
@@ -79,7 +78,6 @@ class Requests:
         database: Database,
         *,
         scheduler: FilterScheduler | None = None,
-        wake: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
         new_uuid: Callable[[], str] = lambda: str(uuid.uuid4()),
@@ -87,7 +85,6 @@ class Requests:
         self._conf = conf
         self._db = database
         self._scheduler = scheduler
-        self._wake = wake
         self._clock = clock
         self._sleep = sleep
         self._new_uuid = new_uuid
@@ -125,7 +122,6 @@ class Requests:
         instances = self._db.candidates.claim(
             *(build, self._scheduler, spec, count), node=new.requested_node
         )
-        self._wake()
         return [Request(instance, CREATE.name) for instance in instances]
 
     def ask(self, verb: str, instance: str, **arguments: Any) -> Request:
@@ -154,7 +150,6 @@ class Requests:
             {name: value for name, value in arguments.items() if value is not None},
             request_id=f"req-{self._new_uuid()}",
         )
-        self._wake()
         return Request(record, row.name)
 
     # -- waiting --------------------------------------------------------------

@@ -8,7 +8,7 @@ commit is lost.
 
 import dataclasses
 import datetime
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ironic_virt import virt
@@ -91,7 +91,7 @@ class Instances:
         """Delete what is nowhere."""
         self._end(uuid, "done", vm_state=VmState.DELETED)
 
-    def live(self, host: str | None = None) -> list[Instance]:
+    def live(self, host: str | None = None) -> Sequence[Instance]:
         """All instances, or a host's, that aren't deleted."""
         rows = self.rows.values()
         return [one for one in rows if not one.is_deleted and host in (None, one.host)]
@@ -104,8 +104,8 @@ class Instances:
             raise NoSuchInstance(uuid)
         return found
 
-    def settled(self, host: str, states: Collection[VmState]) -> list[Instance]:
-        return [one for one in self.live(host) if not one.task_state and one.vm_state in states]
+    def list(self, host: str) -> Sequence[Instance]:
+        return self.live(host)
 
     def hosts(self, uuids: Iterable[str]) -> dict[str, str | None]:
         return {uuid: self.rows[uuid].host for uuid in uuids if uuid in self.rows}

@@ -85,13 +85,6 @@ class Instances(Outcomes):
         rows = self._rows(statement.where(*mine).order_by(_INSTANCE.c.id))
         return dict(tuple(row) for row in rows)
 
-    def settled(self, host: str, vm_states: Collection[str]) -> Sequence[records.Instance]:
-        """A service's instances in these states without a task, the oldest first."""
-        settled = (_INSTANCE.c.vm_state.in_(vm_states), _INSTANCE.c.task_state.is_(None))
-        statement = sa.select(*_COLUMNS).where(_INSTANCE.c.host == host, *settled)
-        rows = self._rows(statement.order_by(_INSTANCE.c.id))
-        return [records.Instance(**row._mapping) for row in rows]
-
     def places(self, host: str) -> Mapping[str, str]:
         """Where each of a service's instances is: its pool, else its node, else ``""``."""
         statement = sa.select(_INSTANCE.c.uuid, _INSTANCE.c.pool, _INSTANCE.c.node)

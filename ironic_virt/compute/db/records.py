@@ -30,19 +30,15 @@ class ComputeService:
     :param last_seen_at: when it last reported.
     """
 
-    uuid: str
     host: str
     version: str
     incarnation: str
-    created_at: datetime.datetime
     conductor_group: str | None = None
     shard_key: str | None = None
     disabled: bool = False
     disabled_reason: str | None = None
     forced_down: bool = False
-    report_count: int = 0
     last_seen_at: datetime.datetime | None = None
-    updated_at: datetime.datetime | None = None
 
     def is_up(self, now: datetime.datetime, down_time: float) -> bool:
         """Whether it reported within ``down_time`` seconds and isn't forced down."""
@@ -177,7 +173,6 @@ class Fault:
     """What went wrong with an instance.
 
     :param message: one line for the instance's owner.
-    :param code: 500, or another HTTP status that fits better.
     :param details: what more an operator may want to know.
     :param host: the service that had the instance; it, the time in ISO 8601 and the request are
         added when it is written down.
@@ -185,7 +180,6 @@ class Fault:
     """
 
     message: str
-    code: int = 500
     details: str | None = None
     host: str | None = None
     created_at: str = ""

@@ -12,7 +12,6 @@ Instances that have come or gone since then are taken from the instances' record
 from __future__ import annotations
 
 import dataclasses
-import uuid
 from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -47,20 +46,17 @@ class Services(Part):
 
         :param incarnation: the uuid of this process.
         """
-        current_time = self._db.now()
         values: dict[str, Any] = {
             "version": version,
             "incarnation": incarnation,
             "conductor_group": conductor_group,
             "shard_key": shard_key,
-            "last_seen_at": current_time,
+            "last_seen_at": self._db.now(),
         }
 
         def work(connection: sa.Connection) -> records.ComputeService:
-            if not _set(connection, host, **values, updated_at=current_time):
-                new = records.ComputeService(
-                    **values, uuid=str(uuid.uuid4()), host=host, created_at=current_time
-                )
+            if not _set(connection, host, **values):
+                new = records.ComputeService(**values, host=host)
                 connection.execute(sa.insert(tables.services).values(records.fields(new)))
             return get(connection, host)
 
@@ -91,7 +87,6 @@ class Services(Part):
             *(connection, host, _SERVICE.incarnation == incarnation),
             conductor_group=conductor_group,
             shard_key=shard_key,
-            report_count=_SERVICE.report_count + 1,
             last_seen_at=self._db.now(),
         )
         if not is_ours:
@@ -144,14 +139,15 @@ class Services(Part):
 
         :raises ServiceNotFound: there is none of this name.
         """
-        values: dict[str, Any] = {"updated_at": self._db.now()}
+        values: dict[str, Any] = {}
         if disabled is not None:
             values["disabled"] = disabled
             if disabled_reason is not None or not disabled:
                 values["disabled_reason"] = disabled_reason if disabled else None
         if forced_down is not None:
             values["forced_down"] = forced_down
-        _set(connection, host, **values)
+        if values:
+            _set(connection, host, **values)
         return get(connection, host)
 
     @writes

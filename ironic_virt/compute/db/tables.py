@@ -26,7 +26,7 @@ import sqlalchemy as sa
 from ironic_virt import virt
 from ironic_virt.compute.db import records
 
-VERSION = 2
+VERSION = 3
 """To be raised with each change of the tables."""
 
 # MySQL takes the smallest type that holds so much; PostgreSQL ignores the length.
@@ -199,7 +199,7 @@ schema_version = sa.Table(
 services = _record_table(
     *("services", records.ComputeService),
     sa.Column("pools", JsonText(tuple[records.NodePool, ...], shared=True)),
-    unique=("uuid", "host"),
+    unique=("host",),
 )
 """A compute service, and where Ironic picks the nodes, its ``pools``."""
 

@@ -46,7 +46,9 @@ class PowerSync:
         :raises DatabaseUnreachable: the records can't be read or written.
         """
         self._look_for_strangers()
-        for instance in self._instances.settled(self._host, SETTLED):
+        for instance in self._instances.list(self._host):
+            if instance.task_state or instance.vm_state not in SETTLED:
+                continue
             try:
                 power_state = self._driver.get_info(instance).state
             except exceptions.InstanceNotFound as error:

@@ -180,20 +180,6 @@ def test_a_power_state_is_written_only_while_nothing_is_wanted(db, building) -> 
     assert (found.power_state, found.vm_state) == (off.power_state, VmState.STOPPED)
 
 
-def test_a_services_settled_instances_are_those_without_a_task(db: Database) -> None:
-    register(db, "one")
-    wanted = []
-    for _ in range(5):
-        new = new_instance()
-        create_building(db, new, free_node(db, "one"))
-        ended(db, new.uuid, TaskState.SPAWNING, vm_state=VmState.ACTIVE)
-        wanted.append(new.uuid)
-    busy = wanted.pop(2)
-    db.instances.request(busy, TaskState.REBOOTING)
-    found = db.instances.settled("one", [VmState.ACTIVE, VmState.STOPPED])
-    assert [one.uuid for one in found] == wanted
-
-
 def test_a_name_finds_its_instance_unless_several_have_it(db, building) -> None:
     assert db.instances.get("web").uuid == building.uuid
     other = create_building(db, new_instance(), free_node(db, "one"))

@@ -97,14 +97,6 @@ def finish(db: Database, request: Request, **values: object) -> None:
 # -- creating -----------------------------------------------------------------
 
 
-def test_whoever_serves_in_this_process_is_told(database_conf, db, nodes) -> None:
-    told: list[int] = []
-    asking = Requests(database_conf, db, wake=lambda: told.append(len(claimed(db))))
-    (request,) = asking.create(wanted())
-    asking.ask("delete", request.instance.uuid)
-    assert told == [1, 1]
-
-
 def test_several_are_numbered_and_have_a_node_each(asking, db, nodes):
     asked = asking.create(wanted(display_name="web"), 3)
     assert [one.instance.display_name for one in asked] == ["web-1", "web-2", "web-3"]

@@ -48,8 +48,8 @@ def test_a_service_whose_name_is_taken_over_stays_down(unit, compute, db) -> Non
     former.supervise()
     latter.supervise()
     assert wait_for("the end of the former", former.supervise) == 3
-    seen = db.services.get("compute1").report_count
-    wait_for("more reports", lambda: db.services.get("compute1").report_count > seen + 1)
+    seen = db.services.get("compute1").last_seen_at
+    wait_for("another report", lambda: db.services.get("compute1").last_seen_at != seen)
     assert (former.supervise(), latter.supervise()) == (3, None)
     assert (former.starts, latter.starts) == (1, 1)
 
