@@ -130,31 +130,19 @@ class Build:
             ) from error
         except exceptions.IronicVirtError as trouble:
             # The claim stays: whoever got the node next would find it taken.
-            return _settled(
-                instance,
-                error,
-                f"{one_line(error)}. Its node could not be given back either: "
-                f"{one_line(trouble)}. Deleting the server tries that again",
-                released=False,
-            )
+            more = f"Its node could not be given back either: {one_line(trouble)}"
+            more += ". Deleting the server tries that again"
+            return _in_error(instance, error, more, released=False)
         if not _another_node_may_do(error):
-            return _settled(instance, error, one_line(error))
+            return _in_error(instance, error)
         if instance.requested_node is not None:
-            return _settled(
-                instance,
-                error,
-                f"{one_line(error)}. No other node is tried: this one was requested",
-            )
+            return _in_error(instance, error, "No other node is tried: this one was requested")
         attempts = self._conf.scheduler.max_attempts
         # If the guard refused the node, nothing was changed, so it doesn't count as an attempt.
         refused = isinstance(error, exceptions.NodeNotOurs)
         if not refused and instance.attempts - instance.refusals >= attempts:
-            return _settled(
-                instance,
-                error,
-                f"{one_line(error)}. That was the last of {attempts} attempts "
-                f"([scheduler] max_attempts)",
-            )
+            more = f"That was the last of {attempts} attempts ([scheduler] max_attempts)"
+            return _in_error(instance, error, more)
         return self._reschedule(instance, error, refused)
 
     def _has_begun(self, instance: Instance) -> bool:
@@ -182,11 +170,8 @@ class Build:
         try:
             node = self._move(instance, Fault.of(error), given_up, refused)
         except exceptions.NoValidHost as nowhere:
-            return _settled(
-                instance,
-                error,
-                f"{one_line(error)}. And there is no other node to try: {one_line(nowhere)}",
-            )
+            more = f"And there is no other node to try: {one_line(nowhere)}"
+            return _in_error(instance, error, more)
         if node is None:
             return None
         LOG.warning(
@@ -228,9 +213,14 @@ class Build:
         return self._db.candidates.claim(move, self._scheduler, spec)
 
 
-def _settled(
-    instance: Instance, error: Exception, message: str, *, released: bool = True
+def _in_error(
+    instance: Instance, error: Exception, more: str = "", *, released: bool = True
 ) -> Settled:
+    """What an instance is that was not built.
+
+    :param more: what else its owner has to know, a sentence without its full stop.
+    """
+    message = f"{one_line(error)}. {more}" if more else one_line(error)
     LOG.error("[build-failed] Instance %s was not built: %s", instance.uuid, message)
     fault = Fault.of(error, message)
     return Settled(VmState.ERROR, applied=False, fault=fault, released=released)

@@ -159,7 +159,7 @@ class ServiceStage:
         values = {"uuid": new_uuid(), "flavor": FLAVOR, "image": IMAGE, "display_name": "web"}
         new = records.NewInstance(**(values | fields))  # type: ignore[arg-type]
         place = self.pool(pool) if pool else self.db.compute_nodes.get(node or self.nodes[0])
-        self.db.instances.create_several([(new, place)], 1)
+        self.db.instances.create_several([(new, place)])
         return new.uuid
 
     def build(self, node: str | None = None, **fields: Any) -> str:
