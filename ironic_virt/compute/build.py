@@ -171,6 +171,8 @@ class Build:
             node = self._move(instance, Fault.of(error), given_up, refused)
         except exceptions.NoValidHost as nowhere:
             more = f"And there is no other node to try: {one_line(nowhere)}"
+            if instance.attempts > 1 and instance.fault is not None:
+                more += f". The attempt before failed: {instance.fault.message}"
             return _in_error(instance, error, more)
         if node is None:
             return None

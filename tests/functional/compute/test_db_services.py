@@ -92,7 +92,7 @@ def test_a_deleted_service_can_come_back_as_a_new_one(db: Database) -> None:
     db.services.delete("one")
     with pytest.raises(errors.ServiceSuperseded):
         heartbeat(db, "one", first.incarnation)
-    assert register(db, "one").uuid != first.uuid
+    assert register(db, "one").incarnation != first.incarnation
 
 
 @pytest.mark.parametrize("method", ["get", "delete", "update"])

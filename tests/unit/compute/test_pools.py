@@ -167,6 +167,7 @@ def test_an_instance_without_a_node_says_why(set_stage, fake) -> None:
     fault = stages[0].fault(uuid)
     assert "there is no node that would do" in fault
     assert "No valid host" in fault
+    assert "The attempt before failed: " in fault
     assert stages[0].instance(uuid).tried_nodes == (POOL,)
     assert fake.allocations() == []
     for stage in stages:
