@@ -6,6 +6,7 @@ import concurrent.futures
 import pathlib
 import sqlite3
 import threading
+import types
 from collections.abc import Iterator
 from typing import Any
 
@@ -156,7 +157,7 @@ def test_a_file_in_use_is_waited_for_up_to_a_limit(in_file, reader, monkeypatch)
         if len(pauses) > 5:
             reader.execute("COMMIT")
 
-    monkeypatch.setattr(in_file, "_sleep", sleep)
+    monkeypatch.setattr(database, "time", types.SimpleNamespace(sleep=sleep))
     with pytest.raises(errors.DatabaseFailed, match="locked"):
         in_file.open(make=True)
     assert len(pauses) == 3
