@@ -31,11 +31,13 @@ class RealNodes:
     """What a world wants of Ironic, as the fake one has it.
 
     :ivar locked: the states of nodes that the conductor was at work on.
+    :ivar held: nodes in a state that the person who has ordered it ends.
     """
 
     def __init__(self, world: World, ironic: real_ironic.RealIronic) -> None:
         self._world = world
         self.locked: dict[str, str] = {}
+        self.held: list[str] = []
         self.engine = sa.create_engine(ironic.database_url)
         metadata = sa.MetaData()
         metadata.reflect(self.engine, only=["nodes", "allocations"])
@@ -73,9 +75,16 @@ class RealNodes:
         return row
 
     def advance(self, seconds: float) -> None:
-        """After long the conductor has started again, and has failed what it left."""
+        """After long holds have been aborted, and the conductor fails what it left at its end."""
         if seconds < staging.FAR:
             return
+        log = self._world.counted.log
+        held, self.held, first = self.held, [], len(log)
+        for uuid in held:
+            if self._world.node(uuid)["provision_state"] in triples.HELD:
+                self._world.ironic("PUT", f"/nodes/{uuid}/states/provision", {"target": "abort"})
+        # It is a person who has sent these.
+        del log[first:]
         nodes, locked = self.tables["nodes"], self.locked
         self.locked = {}
         for uuid, state in locked.items():
@@ -116,8 +125,10 @@ class Template(staging.Template):
 
     def _columns(self, one: Staged) -> dict[str, Any]:
         fields = {"uuid": one.node, "instance_info": {}, **_FREE, **self._fields(one)}
-        is_locked = one.triple.moves != triples.NEVER
-        if is_locked and one.triple.provision not in staging.UNLOCKED:
+        ends = one.triple.moves != triples.NEVER
+        if ends and one.triple.provision in triples.HELD:
+            self._fake.held.append(one.node)
+        elif ends and one.triple.provision not in staging.UNLOCKED:
             fields["reservation"] = _CONDUCTOR
             self._fake.locked[one.node] = one.triple.provision
         fields["instance_info"] = json.dumps(fields["instance_info"])

@@ -22,7 +22,7 @@ from nova.db.main import models
 from placement import db_api as placement_db
 from placement.db.sqlalchemy import models as placement_models
 
-from ironic_virt.testing.fake_ironic import FakeIronic, operations, states
+from ironic_virt.testing.fake_ironic import FakeIronic, operations, provisioning, states
 from ironic_virt.testing.fake_ironic.records import Allocation
 from tests.any_state import triples
 from tests.any_state.triples import DELETED, FOREIGN, NONE, OTHER, OURS, Triple
@@ -209,7 +209,11 @@ class Template:
 
     def _set_going(self, row: Any, triple: Triple) -> None:
         """Have Ironic at work on a node, as its state says."""
-        bm, operation = self._fake.bm, _OPERATIONS[triple.provision]
+        bm = self._fake.bm
+        if triple.provision in triples.HELD:
+            bm.timeline.after(FAR, lambda: self._end_hold(row))
+            return
+        operation = _OPERATIONS[triple.provision]
         target = row.target_provision_state
         if triple.fails:
             self._fake.fail_next(operation, "it failed by itself", node=row.uuid)
@@ -232,6 +236,10 @@ class Template:
         operations.run(bm, row, operation, finish, delay=delay)
         if triple.provision in UNLOCKED:
             bm.unlock(row)
+
+    def _end_hold(self, row: Any) -> None:
+        if row.provision_state in triples.HELD:
+            provisioning.abort(self._fake.bm, row)
 
     # -- Nova -------------------------------------------------------------------
 

@@ -25,6 +25,8 @@ RIGHT, WRONG, FULL = "right", "wrong", "reserved"
 
 MOVING = states.UNSTABLE - {states.SERVICEWAIT}
 """States that Ironic leaves by itself; a step decides when servicing goes on."""
+HELD = (states.CLEANHOLD, states.DEPLOYHOLD, states.SERVICEHOLD)
+"""States that a person has ordered, who may end them, late, by an abort."""
 _TO_MANAGEABLE = (states.CLEANING, states.CLEANWAIT, states.CLEANHOLD, states.CLEANFAIL)
 
 
@@ -33,8 +35,8 @@ class Triple:
     """What Ironic, Nova and Placement say of a node.
 
     :ivar provision: Ironic's provision state.
-    :ivar moves: when Ironic leaves that state by itself: while the service starts, after the
-        periods, or never.
+    :ivar moves: when that state ends, by Ironic itself or by the person who has ordered it:
+        while the service starts, after the periods, or never.
     :ivar fails: whether it then ends in failure.
     :ivar instance: whose ``instance_uuid`` the node carries.
     :ivar marked: the node has what this driver writes to it with a server.
@@ -117,9 +119,11 @@ IMPOSSIBLE: dict[str, Rule] = {
         one.retired and one.provision == states.AVAILABLE
     ),
     "what Ironic does ends, if in failure when its conductor starts again": lambda one: (
-        (one.moves != NEVER) != (one.provision in MOVING)
+        one.moves not in _ends(one.provision)
     ),
-    "what does not end does not fail": lambda one: one.fails and one.moves == NEVER,
+    "what Ironic does not end does not fail": lambda one: (
+        one.fails and one.provision not in MOVING
+    ),
     "an allocation sets the node's instance_uuid": lambda one: (
         one.allocation and one.instance == NONE
     ),
@@ -153,6 +157,13 @@ IMPOSSIBLE: dict[str, Rule] = {
 _OF_SHELVED = (None, task_states.UNSHELVING, task_states.DELETING)
 
 
+def _ends(provision: str) -> tuple[str, ...]:
+    """When a state may end."""
+    if provision in MOVING:
+        return EARLY, LATE
+    return (LATE, NEVER) if provision in HELD else (NEVER,)
+
+
 def why_impossible(triple: Triple) -> str | None:
     """The rule that makes a triple impossible; ``None``: it is possible."""
     return next((why for why, rule in IMPOSSIBLE.items() if rule(triple)), None)
@@ -175,7 +186,7 @@ def draw(count: int, seed: int) -> Iterator[Triple]:
         while triple is None or triple in drawn:
             values = {name: chance.choice(of) for name, of in AXES.items()}
             values["provision"] = provision
-            values["moves"] = chance.choice((EARLY, LATE) if provision in MOVING else (NEVER,))
+            values["moves"] = chance.choice(_ends(provision))
             # One in three has no server, which the product of all states would seldom give.
             if chance.randrange(3):
                 values["vm"], values["task"] = next(each)
