@@ -180,7 +180,9 @@ def judged(
     try:
         world.say = functools.partial(print, flush=True)
         world.stage(drawn, number, driver)
+        # Nearly all objects live on, so looking for dead cycles is seldom worth its time.
         gc.freeze()
+        gc.set_threshold(200_000, 50, 1000)
         outcomes = world.judge()
         steps = world.seconds | {"failed starts": world.failed_starts}
         return outcomes, steps, time.process_time() - began

@@ -6,15 +6,19 @@ It is work of the fixtures' own, or it reads what nothing in a world changes.  W
 and Placement decide remains theirs.
 """
 
+import datetime
 import functools
 import inspect
 import types
 from typing import Any
+from unittest import mock
 
 import jsonschema
 import requests
 import sqlalchemy
 import webob
+from nova import objects
+from oslo_versionedobjects import base
 from placement import attribute_cache, deploy
 from requests.structures import CaseInsensitiveDict
 from sqlalchemy import pool
@@ -101,9 +105,29 @@ def _alias(selectable: Any, name: str | None = None, flat: bool = False) -> Any:
     return (_alias_of_table if is_table else _make_alias)(selectable, name, flat)
 
 
+def _is_set(obj: base.VersionedObject, name: str) -> bool:
+    """Stand for ``obj_attr_is_set``, which lists all fields first."""
+    if name not in obj.fields and name not in obj.obj_extra_fields:
+        raise AttributeError(f"{obj.obj_name()} has no {name}")
+    return f"_obj_{name}" in vars(obj)
+
+
+def _what_changed(obj: base.VersionedObject) -> set[str]:
+    """Stand for ``obj_what_changed``, which asks that of each field three times."""
+    values = vars(obj)
+    parts = {name: values.get(f"_obj_{name}") for name in obj.fields}
+    return {name for name in obj._changed_fields if name in obj.fields} | {
+        name
+        for name, part in parts.items()
+        if isinstance(part, base.VersionedObject) and part.obj_what_changed()
+    }
+
+
 def take_before(case: Any) -> None:
     """Take those that have to be there before a case's fixtures."""
     names = _Names()
+    faster = {"obj_attr_is_set": _is_set, "obj_what_changed": _what_changed}
+    case.enterContext(mock.patch.multiple(base.VersionedObject, **faster))
     case.stub_out("sqlalchemy.alias", _alias)
     case.stub_out("sqlalchemy.pool.NullPool", KeptConnections)
     for name, of_names in {
@@ -122,6 +146,11 @@ def take_before(case: Any) -> None:
     case.stub_out("inspect.getfullargspec", functools.cache(inspect.getfullargspec))
     case.stub_out("nova.compute.utils.notify_about_instance_usage", lambda *_, **__: None)
     case.flags(report_interval=_HEARTBEAT)
+    # All that write servers are in this process, by one clock.
+    case.stub_out("ironic_virt.nova.tracker._CLOCKS_APART", datetime.timedelta(seconds=1))
+    # No server here has migrated.
+    listed = "nova.objects.MigrationList.get_in_progress_and_error"
+    case.stub_out(listed, lambda context, *_: objects.MigrationList(context, objects=[]))
 
 
 def _as_method(of_names: Any) -> Any:
