@@ -9,6 +9,7 @@ node must not depend on its neighbours.
 Time is Ironic's alone: it goes on by half a second with each request.
 """
 
+import datetime
 import logging
 import random
 import time
@@ -73,6 +74,8 @@ class World(Fleet):
     def setUp(self) -> None:
         shortcuts.take_before(self)
         self.stub_out("ironic_virt.fleet.placement.PlacementClient.of_each", _of_each)
+        # No service will report what has changed shortly before.
+        self.stub_out("ironic_virt.fleet.checks.offers.REPORTED_AFTER", datetime.timedelta.min)
         super().setUp()
         shortcuts.take_after(self)
         self.flags(notification_format="unversioned", group="notifications")
