@@ -139,7 +139,6 @@ class RealWorld(World):
     """A deployment over the real Ironic."""
 
     patience = 15
-    longest = 1200.0
     template = Template
     make_nodes = Deployment.make_nodes
 

@@ -68,7 +68,7 @@ class World(Fleet):
     say: Callable[[str], None] = staticmethod(lambda line: None)
     settings: ClassVar[dict[str, Any]] = {}
     patience = 5
-    longest = 120.0
+    longest = 1200.0
     template = Template
 
     def setUp(self) -> None:
