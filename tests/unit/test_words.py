@@ -18,7 +18,7 @@ PACKAGE = Path(__file__).parents[2] / "ironic_virt"
 ROOMS = ("baremetal", "cmd", "compute", "driver", "exceptions", "scheduler", "sharding")
 INSTANCE = re.compile(r"\binstances?\b", re.IGNORECASE)
 # A column and a feature that Ironic calls so; a log line that is put together.
-THEIRS = ("Instance UUID", "the name of a node's instance", "Instance %s, node %s: %s is tried")
+THEIRS = ("Instance UUID", "the name of a node's instance", "Instance %s: %s is tried again")
 
 
 def sentences(source: str) -> Iterator[str]:
