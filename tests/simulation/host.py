@@ -190,8 +190,8 @@ class HostProcess:
             conf, self.driver, records, self.incarnation, None,  # type: ignore[arg-type]
             clock=scheduler.clock,
         )  # fmt: skip
-        build = self._carrying._build
-        build._move = functools.partial(_move, world, self.instances, self.incarnation)  # type: ignore[assignment]
+        move = functools.partial(_move, world, self.instances, self.incarnation)
+        self._carrying._build._move = move  # type: ignore[assignment]  # it knows the nodes
         self._power = PowerSync(host, self.driver, records)  # type: ignore[arg-type]
         self._periods = Periods(self)
 

@@ -191,12 +191,12 @@ class Outcomes(Part):
             if connection.execute(locked).first() is None:
                 return False
         names = ["uuid", "task_state", "host", "attempts"]
-        # One without a task may have had one since it was read.
-        names += [] if began.task_state else ["updated_at"]
+        if began.task_state is None:
+            # It may have had a task since it was read.
+            names.append("updated_at")
         same_row = [_INSTANCE.c[name] == getattr(began, name) for name in names]
-        update = sa.update(_INSTANCE).where(*same_row)
-        values = {**values, "updated_at": self._db.now()}
-        return bool(connection.execute(update.values(values)).rowcount)
+        row = sa.update(_INSTANCE).where(*same_row).values(**values, updated_at=self._db.now())
+        return bool(connection.execute(row).rowcount)
 
 
 def get(connection: sa.Connection, uuid: str, *, lock: bool = False) -> records.Instance:
