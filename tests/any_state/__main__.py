@@ -31,9 +31,7 @@ def main() -> int:
     parser.add_argument("--triples", type=int, default=10_000, help="how many (10,000)")
     parser.add_argument("--seed", type=int, default=0, help="of the draw (0)")
     parser.add_argument("--world", type=int, default=1000, help="nodes in one world (1,000)")
-    parser.add_argument(
-        "--jobs", type=int, default=5, help="worlds at a time (5, as they often wait)"
-    )
+    parser.add_argument("--jobs", type=int, default=2, help="worlds at a time (2)")
     parser.add_argument("--real", action="store_true", help="over the real Ironic")
     parser.add_argument("--driver", default=figures.OURS, choices=(figures.OURS, figures.IN_TREE))
     parser.add_argument("--in-tree", type=int, default=0, help="how many Nova's own takes, too")

@@ -16,13 +16,16 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, ClassVar
+from unittest import mock
 
 from nova import context as nova_context
 from nova import exception
 from nova.tests.functional.api import client as api_client
 
+from ironic_virt.baremetal.waiting.watcher import Watcher
 from ironic_virt.fleet import corrections
 from ironic_virt.testing.fake_ironic import FakeIronic, FakeIronicServer, VirtualClock
+from ironic_virt.testing.fake_ironic.inprocess import FakeIronicAdapter
 from ironic_virt.testing.fake_ironic.journal import Entry
 from tests.any_state import judging, shortcuts, staging, triples
 from tests.any_state.judging import Outcome, View
@@ -36,6 +39,8 @@ _TIMEOUTS = ("unprovision_timeout", "power_timeout", "rescue_timeout")
 _MOST_STARTS = 10
 _BY_REQUEST = 0.5
 """Seconds that each request takes, on Ironic's clock."""
+_FASTER = 50
+"""How many times as fast as ours a waiting driver's clock runs."""
 
 
 def _of_each(
@@ -89,6 +94,14 @@ class World(Fleet):
         server = FakeIronicServer(self.fake)
         server.start()
         self.addCleanup(server.stop)
+        waits = {
+            "clock": lambda: time.monotonic() * _FASTER,
+            "pause": lambda woken, seconds: woken.wait(seconds and seconds / _FASTER),
+        }
+        adapter = FakeIronicAdapter(self.fake)
+        sending = "ironic_virt.baremetal.http.transport._Adapter.send"
+        self.stub_out(sending, lambda _, request, **how: adapter.send(request, **how))
+        self.enterContext(mock.patch.dict(Watcher.__init__.__kwdefaults__, waits))
         return server
 
     # -- the stage --------------------------------------------------------------
