@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import requests
@@ -56,22 +55,6 @@ def test_the_server_stops_in_the_middle_of_a_hang() -> None:
         server.stop()
     with pytest.raises(OSError, match="refused"):
         socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS)
-
-
-def test_many_clients_at_once_get_distinct_nodes(fake_ironic_server: FakeIronicServer) -> None:
-    count = 30
-    fake_ironic_server.fake.add_nodes(count)
-    url = f"{fake_ironic_server.url}/v1/allocations"
-
-    def allocate(_: int) -> int:
-        body = {"resource_class": "baremetal"}
-        return requests.post(url, json=body, headers=HEADERS, timeout=SECONDS).status_code
-
-    with ThreadPoolExecutor(count) as threads:
-        assert set(threads.map(allocate, range(count))) == {201}
-    allocations = fake_ironic_server.fake.allocations()
-    assert {row["state"] for row in allocations} == {"active"}
-    assert len({row["node_uuid"] for row in allocations}) == count
 
 
 COMMAND = (sys.executable, "-m", "ironic_virt.cmd.fake_ironic")
