@@ -5,6 +5,7 @@
 import itertools
 from typing import Any
 
+import pytest
 from nova.compute import provider_tree
 from nova.virt.ironic import driver as in_tree
 
@@ -69,6 +70,7 @@ class TestBothDrivers(Fleet):
             foreign.update(nodes if instance else ())
         return foreign
 
+    @pytest.mark.seldom
     def test_of_nodes_in_all_states_both_say_the_same(self) -> None:
         self.make_nodes(3, shard="a", traits=["CUSTOM_SSD"])
         compute = self.start_compute("compute-a", shard="a")

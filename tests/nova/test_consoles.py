@@ -109,6 +109,7 @@ class Consoles(Deployment):
         assert not self.may_connect(server, VNC, 5901)
         self.wait_for_console(screen)
 
+    @pytest.mark.seldom
     def test_nova_sends_its_proxy_to_a_serial_line(self) -> None:
         line, port = self.node_with_a_serial_line()
         (with_line,) = self.servers_on(line)

@@ -146,6 +146,7 @@ class TestPower(Power, driver=figures.OURS):
         self.switch_on_after_a_list()
         assert self.power_state() == RUNNING
 
+    @pytest.mark.seldom
     def test_a_server_on_a_node_without_power_off_works_but_for_stop(self) -> None:
         if not self._asked("GET", "/nodes?fields=disable_power_off").ok:
             self.skipTest("this Ironic powers every node off")
@@ -175,6 +176,7 @@ class TestPower(Power, driver=figures.OURS):
         self.delete(self.booted)
         self.wait_for_node(self.bare_metal, "available")
 
+    @pytest.mark.seldom
     def test_a_server_with_a_disk_that_is_shelved_stays_on(self) -> None:
         self.start_with_a_server()
         before = self.switched_at()

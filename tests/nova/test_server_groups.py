@@ -253,6 +253,7 @@ class Large(Racks):
         self.check_allocated(18)
 
 
+@pytest.mark.seldom
 class TestGroups(Groups):
     """Nova's scheduler picks the node."""
 

@@ -18,6 +18,7 @@ from unittest import mock
 
 import fixtures
 import msgspec
+import pytest
 import requests
 from nova import conf as nova_conf
 from nova import context, exception, objects, servicegroup
@@ -492,6 +493,7 @@ class TestServers(Settled):
         self.settle()
         assert manage.PlacementCommands().audit(verbose=True) == 0
 
+    @pytest.mark.seldom
     def test_a_resize_that_fails(self) -> None:
         server = self.wait_for(self.boot(), "ACTIVE")
         self.settle()
@@ -668,6 +670,7 @@ class TestRestarts(Settled):
         assert other in self.passed
         assert len(self.passed) <= 2
 
+    @pytest.mark.seldom
     def test_a_file_that_is_of_no_use(self) -> None:
         with open(self.path, "rb") as file:
             good = file.read()
@@ -694,6 +697,7 @@ class TestRestarts(Settled):
         self.restart()
         assert sorted(self.passed) == sorted(self.nodes)
 
+    @pytest.mark.seldom
     def test_a_write_unlike_the_former_processs_is_noticed(self) -> None:
         self.stop()
         with mock.patch.dict(IronicDriver.capabilities, supports_multiattach=True):
