@@ -4,6 +4,7 @@
 of ``tests/conformance``."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -66,6 +67,19 @@ def api(fake: FakeIronic) -> Iterator[Client]:
     client = Client(fake)
     yield client
     client.session.close()
+
+
+def test_it_is_at_work_on_one_request_at_a_time(fake: FakeIronic, api: Client) -> None:
+    taken = []
+    with ThreadPoolExecutor(1) as other:
+
+        def try_lock() -> None:
+            taken.append(other.submit(fake.lock.acquire, blocking=False).result())
+
+        # It happens in the next request.
+        fake.bm.timeline.after(0, try_lock)
+        api.get("/nodes")
+    assert taken == [False]
 
 
 def states(fake: FakeIronic, node: str) -> tuple[str, str | None]:
