@@ -28,16 +28,18 @@ LOG = logging.getLogger(__name__)
 
 
 class ComputeNodes:
-    """Answers what a compute service asks of its compute nodes.  Thread-safe."""
+    """The part of the driver that is about compute nodes.  Thread-safe."""
 
-    def __init__(self, site: Site, pools: PoolRecords) -> None:
-        self._site = site
-        self._pools = pools
-        self._tally: _Tally | None = None
+    _site: Site
+    _pools: PoolRecords
+    _tally: _Tally | None = None
 
-    def names(self, refresh: bool = False) -> list[str]:
-        """The uuids of our nodes, in any state; the names of our pools if Ironic picks.
+    def get_available_nodes(self, refresh: bool = False) -> list[str]:
+        """Return the names of this host's compute nodes.
 
+        A name is a node's uuid or, if Ironic picks the nodes, the name of a pool.
+
+        :param refresh: list the nodes again first, and look for what was left behind.
         :raises IronicError: the nodes have never been listed, and can't be listed now.
         :raises InventoryTooOld: it is older than ``[ironic] inventory_max_age``.
         """
@@ -50,8 +52,8 @@ class ComputeNodes:
         pools = self._pools.left_over(again=refresh)
         return [*(node.uuid for node in ours), *elsewhere.values(), *pools]
 
-    def is_available(self, nodename: str) -> bool:
-        """Whether the node, or the pool, is ours."""
+    def node_is_available(self, nodename: str) -> bool:
+        """Whether the node, or the pool, is one of this host's."""
         snapshot = self._site.nodes.snapshot()
         if self._site.by_ironic:
             return nodename in self._pools.names(snapshot)
@@ -65,10 +67,11 @@ class ComputeNodes:
             return False
         return self._site.nodes.ownership.serves(node)
 
-    def is_deleted(self, nodename: str) -> bool:
-        """Whether Ironic answers that it has no such node, in any shard or group.
+    def is_node_deleted(self, nodename: str) -> bool:
+        """Whether it is certain that the node, or the pool, does not exist any more.
 
-        For a pool, and for a node if Ironic picks: whether it needs no record any more.
+        Ironic answers that it has no such node, in any shard or group.  For a pool, and for a node
+        if Ironic picks: it needs no record any more.
         """
         if self._site.by_ironic:
             return self._pools.is_gone(nodename, self._site.nodes.snapshot())
@@ -85,12 +88,22 @@ class ComputeNodes:
             )
         return False
 
-    def version(self, nodename: str) -> object | None:
-        """The node as the inventory has it."""
+    def is_pool(self, nodename: str) -> bool:
+        """Whether it is the name of a pool of this host; the pool need not exist."""
+        return self._pools.is_pool(nodename)
+
+    def node_version(self, nodename: str) -> object | None:
+        """Return a value that is equal, and mostly the same, as long as the node is the same.
+
+        As long as it is, :meth:`get_available_resource` and :meth:`get_inventory` return
+        the same, so a service with many nodes need not call them.
+
+        :returns: ``None``: it may have changed, or isn't in the last list.
+        """
         return self._site.nodes.inventory.snapshot.nodes.get(nodename)
 
-    def counts(self) -> virt.NodeCounts:
-        """How many nodes we have, as of the last refresh; nobody is asked."""
+    def node_counts(self) -> virt.NodeCounts:
+        """Return how many nodes this host has, as of the last refresh; nobody is asked."""
         nodes = self._site.nodes
         snapshot, claim = nodes.inventory.snapshot, nodes.ownership.claimed
         tally = self._tally
@@ -115,38 +128,38 @@ class ComputeNodes:
             ring_members=len(ring.members) if ring else 0,
         )
 
-    def resource(self, nodename: str) -> virt.NodeResource:
-        """What the node is.
+    def get_available_resource(self, nodename: str) -> virt.NodeResource:
+        """Return what the compute node is.
 
         :raises NodeNotAvailable: Ironic has no such node.
         """
         if self._pools.is_pool(nodename):
             return records.resource_of(self._pools.pool(nodename))
-        resource = resources.node_resource(self._known(nodename))
+        resource = resources.node_resource(self._known_node(nodename))
         # The record of a node that is in a pool is there for its instance alone.
         pooled = self._site.by_ironic
         return dataclasses.replace(resource, available=False) if pooled else resource
 
-    def inventory_of(self, nodename: str) -> virt.NodeInventory:
-        """What the node offers."""
+    def get_inventory(self, nodename: str) -> virt.NodeInventory:
+        """Return what the compute node offers."""
         if self._pools.is_pool(nodename):
             return records.inventory_of(self._pools.pool(nodename))
-        offered = resources.node_inventory(self._known(nodename))
+        offered = resources.node_inventory(self._known_node(nodename))
         pooled = self._site.by_ironic
         return dataclasses.replace(offered, reserved=1) if pooled else offered
 
     def record_uuid(self, nodename: str) -> str:
-        """The uuid of a compute node's record; a node's name is its uuid."""
+        """Return the uuid of a compute node's record; a node's name is its uuid."""
         return names.pool_uuid(nodename) if self._pools.is_pool(nodename) else nodename
 
     def node_of(self, instance: virt.InstanceLike) -> str:
-        """The uuid of the node that the instance has; the record may name its pool."""
+        """Return the uuid of the node that an instance has; its record may name a pool."""
         if instance.node is not None and not self._pools.is_pool(instance.node):
             return instance.node
         node = self._site.nodes.snapshot().by_instance(instance.uuid)
         return (node or self._site.nodes.read_carrier(instance)).uuid
 
-    def _known(self, uuid: str) -> Node:
+    def _known_node(self, uuid: str) -> Node:
         """A node from the inventory, else from Ironic."""
         return self._site.nodes.snapshot().nodes.get(uuid) or self._site.nodes.read(uuid)
 

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The façade: what a compute service asks, each method handed to the module that does it."""
+"""The façade: what a compute service asks, each method handed to the module that does it.
+
+What is only looked up is in two parts of the class: its compute nodes and its instances.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,7 @@ from ironic_virt.driver.volumes import Volumes
 LOG = logging.getLogger(__name__)
 
 
-class IronicDriver:
+class IronicDriver(ComputeNodes, Instances):
     """Deploys instances on bare metal through Ironic, for a compute service.
 
     The names are Nova's.  The arguments are those of Nova's that are read.  Every method may
@@ -91,8 +94,6 @@ class IronicDriver:
         pause = pause or self._stopping.wait
         self._site = site = Site(conf, client, virtapi, by_ironic, nodes, watcher, clock, pause)
         self._pools = pools = PoolRecords(site)
-        self._compute_nodes = ComputeNodes(site, pools)
-        self._instances = Instances(site)
         self._network = Network(site)
         self._power = Power(site)
         self._volumes = Volumes(site, self._power)
@@ -143,34 +144,17 @@ class IronicDriver:
     # -- nodes ----------------------------------------------------------------
 
     def get_available_nodes(self, refresh: bool = False) -> list[str]:
-        """Return the names of this host's compute nodes.
-
-        A name is a node's uuid or, if Ironic picks the nodes, the name of a pool.
-
-        :param refresh: list the nodes again first, and look for what was left behind.
-        """
-        names = self._compute_nodes.names(refresh)
+        """Return the names of this host's compute nodes, and look for what was left behind."""
+        names = super().get_available_nodes(refresh)
         if refresh:
             self._reconciliation.look()
             self._left_reservations.look()
             self._left_volumes.look()
         return names
 
-    def node_is_available(self, nodename: str) -> bool:
-        """Whether the node, or the pool, is one of this host's."""
-        return self._compute_nodes.is_available(nodename)
-
-    def is_node_deleted(self, nodename: str) -> bool:
-        """Whether it is certain that the node, or the pool, does not exist any more."""
-        return self._compute_nodes.is_deleted(nodename)
-
     def picks_nodes(self) -> bool:
         """Whether Ironic picks the nodes, so that the compute nodes are pools."""
         return self._site.by_ironic
-
-    def is_pool(self, nodename: str) -> bool:
-        """Whether it is the name of a pool of this host; the pool need not exist."""
-        return self._pools.is_pool(nodename)
 
     def rebalances_nodes(self) -> bool:
         """Whether nodes move between hosts by themselves.
@@ -180,23 +164,13 @@ class IronicDriver:
         """
         return self._site.nodes.ownership.by_ring
 
-    def node_version(self, nodename: str) -> object | None:
-        """Return a value that is equal, and mostly the same, as long as the node is the same.
-
-        As long as it is, :meth:`get_available_resource` and :meth:`get_inventory` return
-        the same, so a service with many nodes need not call them.
-
-        :returns: ``None``: it may have changed, or isn't in the last list.
-        """
-        return self._compute_nodes.version(nodename)
-
     def refresh_error(self) -> str | None:
         """Return why the last refresh failed, and the nodes are those of an earlier one."""
         return self._site.nodes.refresh_error
 
     def node_counts(self) -> virt.NodeCounts:
         """Return how many nodes this host has, as of the last refresh; nobody is asked."""
-        counts = self._compute_nodes.counts()
+        counts = super().node_counts()
         if (lease := self.lease) is None:
             return counts
         reports = lease.foreign_reports
@@ -204,45 +178,7 @@ class IronicDriver:
             counts, active=lease.holds, lease_age=lease.age(), foreign_reports=reports
         )
 
-    def get_available_resource(self, nodename: str) -> virt.NodeResource:
-        """Return what the compute node is.
-
-        :raises NodeNotAvailable: Ironic has no such node.
-        """
-        return self._compute_nodes.resource(nodename)
-
-    def get_inventory(self, nodename: str) -> virt.NodeInventory:
-        """Return what the compute node offers."""
-        return self._compute_nodes.inventory_of(nodename)
-
-    def record_uuid(self, nodename: str) -> str:
-        """Return the uuid of a compute node's record; a node's name is its uuid."""
-        return self._compute_nodes.record_uuid(nodename)
-
-    def node_of(self, instance: virt.InstanceLike) -> str:
-        """Return the uuid of the node that an instance has; its record may name a pool."""
-        return self._compute_nodes.node_of(instance)
-
     # -- instances ------------------------------------------------------------
-
-    def list_instance_uuids(self) -> list[str]:
-        """Return the uuids of the instances on this host's nodes."""
-        return self._instances.uuids()
-
-    def instance_exists(self, instance: virt.InstanceLike) -> bool:
-        """Whether any node has the instance."""
-        return self._instances.exists(instance)
-
-    def get_info(self, instance: virt.InstanceLike, use_cache: bool = True) -> virt.InstanceInfo:
-        """Return the instance's power state.
-
-        :param use_cache: the state as of the last refresh is enough.
-        """
-        return self._instances.info(instance, use_cache=use_cache)
-
-    def get_instance_diagnostics(self, instance: virt.InstanceLike) -> virt.InstanceDiagnostics:
-        """Return what is known of a running instance and of its hardware."""
-        return self._instances.diagnose(instance)
 
     def prepare_for_spawn(self, instance: virt.InstanceLike) -> None:
         """Reserve a node for the instance, or raise an error and change nothing."""

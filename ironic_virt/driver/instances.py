@@ -8,7 +8,6 @@ Ironic doesn't look into a running system, so counters of use there are none.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable
 
 from ironic_virt.baremetal import states
 from ironic_virt.driver import resources
@@ -16,39 +15,30 @@ from ironic_virt.driver.site import Site
 from ironic_virt.virt import InstanceDiagnostics, InstanceInfo, InstanceLike
 
 
-def _utc_now() -> datetime.datetime:
-    return datetime.datetime.now(datetime.UTC)
-
-
 class Instances:
-    """Answers what a compute service asks of instances.  Thread-safe.
+    """The part of the driver that only looks at instances.  Thread-safe."""
 
-    :param now: the time in UTC.
-    """
+    _site: Site
 
-    def __init__(self, site: Site, now: Callable[[], datetime.datetime] = _utc_now) -> None:
-        self._site = site
-        self._now = now
-
-    def uuids(self) -> list[str]:
-        """The uuids of the instances on our nodes."""
+    def list_instance_uuids(self) -> list[str]:
+        """Return the uuids of the instances on this host's nodes."""
         ours, elsewhere = self._site.nodes.ours()
         return [*(node.instance_uuid for node in ours if node.instance_uuid), *elsewhere]
 
-    def exists(self, instance: InstanceLike) -> bool:
-        """Whether any node in Ironic carries the instance."""
+    def instance_exists(self, instance: InstanceLike) -> bool:
+        """Whether any node in Ironic, of any host, has the instance."""
         return self._site.client.node_of_instance(instance.uuid) is not None
 
-    def info(self, instance: InstanceLike, *, use_cache: bool) -> InstanceInfo:
-        """The instance's power state.
+    def get_info(self, instance: InstanceLike, use_cache: bool = True) -> InstanceInfo:
+        """Return the instance's power state.
 
-        :param use_cache: as of the last list is enough.
+        :param use_cache: the state as of the last refresh is enough.
         """
         node = self._site.nodes.snapshot().by_instance(instance.uuid) if use_cache else None
         return resources.power_of(node or self._site.nodes.read_carrier(instance))
 
-    def diagnose(self, instance: InstanceLike) -> InstanceDiagnostics:
-        """Its power, and the hardware under it; asked of Ironic by three requests."""
+    def get_instance_diagnostics(self, instance: InstanceLike) -> InstanceDiagnostics:
+        """Return what is known of a running instance and of its hardware, by three requests."""
         client = self._site.client
         node = self._site.nodes.read_carrier(instance)
         ports = client.ports.listed(node.uuid)
@@ -67,3 +57,7 @@ class Instances:
             memory_mb=node.properties.memory_mb or None,
             macs=tuple(port.address for port in ports if port.address is not None),
         )
+
+    @staticmethod
+    def _now() -> datetime.datetime:
+        return datetime.datetime.now(datetime.UTC)

@@ -116,7 +116,7 @@ _check = Ownership.check
 _call = Calls._call
 _create = Allocations.create
 _failed = CircuitBreaker.failed
-_info = instances.Instances.info
+_info = instances.Instances.get_info
 _run = Inventory._run
 _take_up = Completion.take_up
 
@@ -156,7 +156,9 @@ def _silence_is_no_nodes(stack: contextlib.ExitStack) -> None:
     _instead(stack, NodeLists, "listed", caught)
 
 
-@_fault("a node about which Ironic can't be asked is taken as deleted", ComputeNodes, "is_deleted")
+@_fault(
+    "a node about which Ironic can't be asked is taken as deleted", ComputeNodes, "is_node_deleted"
+)
 def _silence_is_deleted(self: ComputeNodes, name: str) -> bool:
     try:
         self._site.client.get_node(name)
@@ -166,9 +168,10 @@ def _silence_is_deleted(self: ComputeNodes, name: str) -> bool:
 
 
 @_fault(
-    "a power state that can't be read means that the instance is gone", instances.Instances, "info"
+    *("a power state that can't be read means that the instance is gone", instances.Instances),
+    "get_info",
 )
-def _silence_is_gone(self: instances.Instances, instance: Any, *, use_cache: bool) -> Any:
+def _silence_is_gone(self: instances.Instances, instance: Any, use_cache: bool = True) -> Any:
     try:
         return _info(self, instance, use_cache=False)
     except exceptions.IronicError as exc:
@@ -317,7 +320,7 @@ _returns(
 
 _returns("settled nodes are not compared with Placement", settled.SettledNodes, "is_current", True)
 
-_returns("a node's version stays when the node changes", ComputeNodes, "version", "the same")
+_returns("a node's version stays when the node changes", ComputeNodes, "node_version", "the same")
 
 
 # -- threads ------------------------------------------------------------------

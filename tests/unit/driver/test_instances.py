@@ -7,7 +7,6 @@ import datetime
 import pytest
 
 from ironic_virt import virt
-from ironic_virt.driver.instances import Instances
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.driver.stage import Stage
 
@@ -30,7 +29,8 @@ def diagnosed(stage: Stage, instance: virt.Instance, ahead: float = 0) -> virt.I
             stage.fake.bm.store.timestamp()
         ) + datetime.timedelta(seconds=ahead)
 
-    return Instances(stage.driver._site, now).diagnose(instance)
+    stage.driver._now = now  # type: ignore[method-assign]
+    return stage.driver.get_instance_diagnostics(instance)
 
 
 def test_what_ironic_knows_is_told(stage, fake, instance) -> None:
