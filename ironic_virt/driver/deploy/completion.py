@@ -17,7 +17,7 @@ from ironic_virt import exceptions, logs
 from ironic_virt.baremetal import states
 from ironic_virt.baremetal.node import Node
 from ironic_virt.driver import history
-from ironic_virt.driver.deploy import outcome
+from ironic_virt.driver.deploy.instance_info import is_image_fault
 from ironic_virt.driver.deploy.teardown import TearDown
 from ironic_virt.driver.held import Held, undo_after
 from ironic_virt.driver.hooks import Calls, Hooks
@@ -27,6 +27,17 @@ from ironic_virt.driver.site import Site
 from ironic_virt.virt import InstanceLike
 
 LOG = logging.getLogger(__name__)
+
+
+class InFailedState(exceptions.DeployFailed):
+    """The deployment failed; see :func:`.history.with_reason` for why.
+
+    :ivar failed: the node.
+    """
+
+    def __init__(self, node: Node, instance: InstanceLike) -> None:
+        super().__init__(node.uuid, instance.uuid, f"the deployment failed: {node.why}")
+        self.failed = node
 
 
 class Completion:
@@ -81,9 +92,9 @@ class Completion:
                 while True:
                     try:
                         return act()
-                    except outcome.InFailedState as exc:
+                    except InFailedState as exc:
                         failed = history.with_reason(self._site.client, exc.failed)
-                        raise outcome.make_failure(
+                        raise make_failure(
                             failed, instance, "the deployment failed", failed.last_error
                         ) from None
                     except Exception as exc:
@@ -135,37 +146,20 @@ class Completion:
         :param held: read just now.
         """
         node, hooks = held.node, self._hooks.of(held.instance, held.node)
-        if outcome.check_deployed(held.instance, node) is None:
+        if check_deployed(held.instance, node) is None:
             node = self.wait(held, node.provision_state)
-        self.deployed(held, node, hooks)
+        end_deployment(self._site, held, node, hooks)
 
     def wait(self, held: Held, state: str) -> Node:
         """The node when it is deployed."""
         return held.wait(
-            lambda node: outcome.check_deployed(held.instance, node, held.uuid),
+            lambda node: check_deployed(held.instance, node, held.uuid),
             "become active ([ironic] deploy_timeout)",
             self._site.conf.ironic.deploy_timeout,
             kind="deploy",
             state=state,
             abortable=True,
             step="deploying",
-        )
-
-    def deployed(self, held: Held, node: Node, hooks: Calls) -> None:
-        """Note and protect a node that is deployed, and call the hooks of an active one."""
-        instance = held.instance
-        held.note(node)
-        outcome.check_deployed(instance, protect_node(self._site, held))
-        if node.provision_state == states.ACTIVE:
-            hooks.after_deploy()
-        self._site.service.report_progress(instance, "active", node.provision_state)
-        if node.provision_state == states.ACTIVE:
-            LOG.info("Instance %s is active on node %s", instance.uuid, node.uuid)
-            return
-        LOG.warning(
-            "[node-out-of-active] Instance %s is deployed on node %s, which somebody has brought "
-            "to %r since; it is left alone. The instance runs again when the node is back in %r",
-            *(instance.uuid, node.uuid, node.provision_state, states.ACTIVE),
         )
 
     def stop_if_unwanted(self, held: Held) -> None:
@@ -192,6 +186,91 @@ class Completion:
             lambda: self._teardown.tear_down(instance, lost=node),
             "Taking it off its node",
         )
+
+
+def end_deployment(site: Site, held: Held, node: Node, hooks: Calls) -> None:
+    """Note and protect a node that is deployed, and call the hooks of an active one.
+
+    :param node: as a wait has shown it.
+    """
+    instance = held.instance
+    held.note(node)
+    check_deployed(instance, protect_node(site, held))
+    if node.provision_state == states.ACTIVE:
+        hooks.after_deploy()
+    site.service.report_progress(instance, "active", node.provision_state)
+    if node.provision_state == states.ACTIVE:
+        LOG.info("Instance %s is active on node %s", instance.uuid, node.uuid)
+        return
+    LOG.warning(
+        "[node-out-of-active] Instance %s is deployed on node %s, which somebody has brought "
+        "to %r since; it is left alone. The instance runs again when the node is back in %r",
+        *(instance.uuid, node.uuid, node.provision_state, states.ACTIVE),
+    )
+
+
+# -- what a look at a node says -----------------------------------------------
+
+
+def check_deployed(
+    instance: InstanceLike, node: Node | None, uuid: str | None = None
+) -> Node | None:
+    """The node when it is deployed, ``None`` while it is on its way.
+
+    :param node: as it was just seen; ``None``: Ironic has no such node.
+    :param uuid: of the node, if it may be gone.
+    :raises InFailedState: it has failed, and the reason may have to be looked for.
+    :raises NodeError: it will never be, with this instance.
+    """
+    if node is None:
+        raise exceptions.DeployFailed(
+            uuid, instance.uuid, "the node was deleted from Ironic during the deployment"
+        )
+    if node.instance_uuid is None:
+        raise exceptions.DeployFailed(
+            node.uuid,
+            instance.uuid,
+            "somebody took the server off the node during the deployment",
+            last_error=node.last_error,
+        )
+    if node.instance_uuid != instance.uuid:
+        raise exceptions.NodeTaken(node.uuid, instance.uuid, node.instance_uuid)
+    state = node.provision_state
+    if state in states.DEPLOYED:
+        return node
+    if state in (states.DEPLOY_FAILED, states.ERROR):
+        if node.owes_reason:
+            return None
+        raise InFailedState(node, instance)
+    if state in states.DEPLOY_IN_PROGRESS or state not in states.ALL:
+        # A state that is newer than our table may well lead to active.
+        return None
+    raise exceptions.DeployFailed(
+        node.uuid,
+        instance.uuid,
+        f"the node is not being deployed any more but in {node.states}; somebody else has "
+        "acted on it",
+        last_error=node.last_error,
+    )
+
+
+def make_failure(
+    node: Node,
+    instance: InstanceLike,
+    what: str,
+    said: str | None,
+    request_id: str | None = None,
+) -> exceptions.DeployFailed:
+    """The error for what Ironic said, of the kind that it blames: the image, or the rest."""
+    blamed = is_image_fault(said, node.instance_info)
+    kind = exceptions.ImageRefused if blamed else exceptions.DeployFailed
+    return kind(
+        node.uuid,
+        instance.uuid,
+        f"{what}: {said or node.why}",
+        last_error=said,
+        request_id=request_id,
+    )
 
 
 def _is_about_node(error: Exception) -> bool:

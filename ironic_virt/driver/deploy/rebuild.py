@@ -23,7 +23,7 @@ from ironic_virt.baremetal import states
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.patches import JsonPatch
 from ironic_virt.driver import history, resources
-from ironic_virt.driver.deploy import config_drive, outcome, rebuild_info, steps
+from ironic_virt.driver.deploy import completion, config_drive, rebuild_info, steps
 from ironic_virt.driver.deploy.config_drive import ConfigDrives
 from ironic_virt.driver.held import Held, has_moved
 from ironic_virt.driver.hooks import Hooks
@@ -116,14 +116,9 @@ class _Attempt:
                     "preserved; use a partition image"
                 )
             self._begin(info, drive)
-        rebuilt = self._wait(lambda node: outcome.check_deployed(instance, node, self._uuid))
-        self._held.note(rebuilt)
-        outcome.check_deployed(instance, protect_node(self._site, self._held))
+        rebuilt = self._wait(lambda node: completion.check_deployed(instance, node, self._uuid))
         self.disk = Disk.REWRITTEN
-        if rebuilt.provision_state == states.ACTIVE:
-            hooks.after_deploy()
-        self._site.service.report_progress(instance, "active", rebuilt.provision_state)
-        LOG.info("Instance %s is rebuilt on node %s", instance.uuid, node.uuid)
+        completion.end_deployment(self._site, self._held, rebuilt, hooks)
 
     def _found(self) -> Node:
         """The node that carries the instance, fresh and past the guard."""
@@ -254,7 +249,7 @@ class _Attempt:
         self, error: exceptions.NodeError | exceptions.IronicError
     ) -> exceptions.RebuildFailed:
         """Tell of an error together with what is on the disk."""
-        if isinstance(error, outcome.InFailedState):
+        if isinstance(error, completion.InFailedState):
             node = history.with_reason(self._site.client, error.failed)
             self.disk = rebuild_info.disk_after(node.last_error)
             return self._failure(node.why, last_error=node.last_error)

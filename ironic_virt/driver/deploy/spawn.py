@@ -21,7 +21,13 @@ from ironic_virt import exceptions
 from ironic_virt.baremetal import states
 from ironic_virt.baremetal.node import Node
 from ironic_virt.driver import resources
-from ironic_virt.driver.deploy import config_drive, instance_info, outcome, project_fields, steps
+from ironic_virt.driver.deploy import (
+    completion,
+    config_drive,
+    instance_info,
+    project_fields,
+    steps,
+)
 from ironic_virt.driver.deploy.claiming import claim_node
 from ironic_virt.driver.deploy.completion import Completion
 from ironic_virt.driver.deploy.config_drive import ConfigDrives
@@ -151,7 +157,7 @@ class Spawn:
         with self._site.service.metrics.step("deploying"):
             self._start(held, rest)
             deployed = self._completion.wait(held, states.DEPLOYING)
-        self._completion.deployed(held, deployed, hooks)
+        completion.end_deployment(self._site, held, deployed, hooks)
 
     def _prepare(
         self, held: Held, request: DeployRequest, hooks: Calls
@@ -255,7 +261,7 @@ class Spawn:
                 ) from exc
             if isinstance(exc, exceptions.BadRequest):
                 self._tell_what_is_invalid(held)
-            raise outcome.make_failure(
+            raise completion.make_failure(
                 node, instance, "Ironic refused to deploy", exc.message, exc.request_id
             ) from exc
         LOG.info("Node %s is being deployed for instance %s", held.uuid, instance.uuid)

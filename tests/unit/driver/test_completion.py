@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ironic_virt import exceptions, virt
+from ironic_virt.driver.deploy import completion
 from ironic_virt.driver.patience import Patience
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.unit.driver.stage import IMAGE, INSTANCE, SetStage, Stage
@@ -153,7 +154,7 @@ def test_trouble_that_does_not_pass_is_an_error_in_the_end(brief, node, monkeypa
         raise RuntimeError("no memory left")
 
     began = brief.fake.clock.now()
-    monkeypatch.setattr(brief.driver._completion, "deployed", fail)
+    monkeypatch.setattr(completion, "end_deployment", fail)
     with pytest.raises(RuntimeError, match="no memory left"):
         brief.spawn(brief.instance(node))
     assert 60 <= brief.fake.clock.now() - began < 200
@@ -161,14 +162,14 @@ def test_trouble_that_does_not_pass_is_an_error_in_the_end(brief, node, monkeypa
 
 
 def test_trouble_that_passes_is_none_however_long_it_lasted(brief, node, monkeypatch) -> None:
-    began, deployed = brief.fake.clock.now(), brief.driver._completion.deployed
+    began, deployed = brief.fake.clock.now(), completion.end_deployment
 
     def fail_for_long(*args: Any, **kwargs: Any) -> Any:
         if brief.fake.clock.now() < began + 100:
             raise exceptions.IronicUnavailable("the API is away")
         return deployed(*args, **kwargs)
 
-    monkeypatch.setattr(brief.driver._completion, "deployed", fail_for_long)
+    monkeypatch.setattr(completion, "end_deployment", fail_for_long)
     brief.spawn(brief.instance(node))
     assert brief.fake.node(node)["provision_state"] == "active"
 
@@ -178,7 +179,7 @@ def test_a_stop_keeps_what_disturbed_the_deployment(brief, node, monkeypatch) ->
         brief.stopping = bool(brief.pauses)
         raise RuntimeError("no memory left")
 
-    monkeypatch.setattr(brief.driver._completion, "deployed", fail)
+    monkeypatch.setattr(completion, "end_deployment", fail)
     with pytest.raises(exceptions.WaitCancelled) as caught:
         brief.spawn(brief.instance(node))
     assert isinstance(caught.value.__cause__, RuntimeError)

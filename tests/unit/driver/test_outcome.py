@@ -6,7 +6,7 @@ import pytest
 
 from ironic_virt import exceptions, virt
 from ironic_virt.baremetal.node import Node
-from ironic_virt.driver.deploy import instance_info, outcome
+from ironic_virt.driver.deploy import completion, instance_info
 
 INSTANCE = virt.Instance("6d2b4f02-0000-4000-8000-000000000001", "instance", virt.Flavor("bm"))
 UUID = "6d2b4f02-0000-4000-8000-00000000000a"
@@ -14,7 +14,7 @@ UUID = "6d2b4f02-0000-4000-8000-00000000000a"
 
 def test_of_a_state_that_no_table_has_it_may_become_active() -> None:
     there = Node(uuid=UUID, instance_uuid=INSTANCE.uuid, provision_state="brand new")
-    assert outcome.check_deployed(INSTANCE, there) is None
+    assert completion.check_deployed(INSTANCE, there) is None
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_a_failure_is_the_images_if_ironic_names_it(said: str, kind: type[Except
     said = f"Validation of {said}"
     told = {"image_source": "https://images.example.test/a.raw"}
     there = Node(uuid=UUID, instance_uuid=INSTANCE.uuid, instance_info=told)
-    found = outcome.make_failure(there, INSTANCE, "it failed", said, "req-1")
+    found = completion.make_failure(there, INSTANCE, "it failed", said, "req-1")
     assert type(found) is kind
     assert (found.node, found.instance) == (UUID, INSTANCE.uuid)
     assert (found.last_error, found.request_id) == (said, "req-1")
