@@ -54,17 +54,18 @@ _LEFT_ON = _Kind("serial", "", None)
 
 
 class Console:
-    """Finds consoles.  Thread-safe: it keeps nothing between calls."""
+    """The part of the driver that is about consoles."""
 
-    def __init__(self, site: Site) -> None:
-        self._site = site
+    _site: Site
 
-    def serial(self, instance: InstanceLike) -> ConsoleAddress:
-        """The serial console; a session of somebody else ends.
+    def get_serial_console(self, instance: InstanceLike) -> ConsoleAddress:
+        """Enable the serial console, or restart it if it is on, and return its address.
+
+        A session of somebody else ends.
 
         :raises ConsoleUnavailable, WaitTimeout: there is none.
         """
-        held = self._at_rest(instance, _SERIAL)
+        held = _at_rest(self._site, instance, _SERIAL)
         if held.node.console_enabled:
             held.info()
             held.switch(on=False)
@@ -73,12 +74,12 @@ class Console:
         LOG.info("Instance %s, node %s: its serial console is on", instance.uuid, held.uuid)
         return ConsoleAddress("serial", host, port)
 
-    def vnc(self, instance: InstanceLike) -> ConsoleAddress:
-        """The graphical console: a VNC server, and the page of Ironic's own proxy to it.
+    def get_vnc_console(self, instance: InstanceLike) -> ConsoleAddress:
+        """Enable the graphical console, and return the addresses of its VNC server and page.
 
         :raises ConsoleUnavailable, WaitTimeout: there is none.
         """
-        held = self._at_rest(instance, _VNC)
+        held = _at_rest(self._site, instance, _VNC)
         if held.node.console_enabled:
             return held.vnc_address()
         with held.switched_on():
@@ -86,40 +87,41 @@ class Console:
         LOG.info("Instance %s, node %s: its VNC console is on", instance.uuid, held.uuid)
         return address
 
-    def switch_off(self, held: Held) -> None:
-        """Switch a console off whose instance goes.
 
-        If that fails the instance goes all the same, and a warning says so.
+def switch_off(site: Site, held: Held) -> None:
+    """Switch a console off whose instance goes.
 
-        :param held: read just now, with its console on.
-        :raises WaitCancelled: the service stops.
-        """
-        instance, uuid = held.instance, held.uuid
-        held = _HeldConsole(self._site, instance, held.node, _LEFT_ON)
-        try:
-            held.let_go()
-            held.switch(on=False)
-        except exceptions.WaitCancelled:
-            raise
-        except (exceptions.NodeError, exceptions.IronicError) as exc:
-            LOG.warning(
-                "[console-left-on] Instance %s, node %s: its console can't be switched off "
-                "before the instance goes, so who has it may have that of the node's next "
-                "instance: %s. Switch it off in Ironic: openstack baremetal node console disable "
-                "%s",
-                *(instance.uuid, uuid, exc, uuid),
-            )
-            return
-        LOG.info("Instance %s, node %s: its console is off", instance.uuid, uuid)
+    If that fails the instance goes all the same, and a warning says so.
 
-    def _at_rest(self, instance: InstanceLike, kind: _Kind) -> _HeldConsole:
-        """The node that carries the instance, past the guard, when it is not locked."""
-        node = self._site.nodes.read_carrier(instance)
-        held = _HeldConsole(self._site, instance, node, kind)
-        if node.reservation is not None:
-            held.let_go()
-            held.refresh()
-        return held
+    :param held: read just now, with its console on.
+    :raises WaitCancelled: the service stops.
+    """
+    instance, uuid = held.instance, held.uuid
+    held = _HeldConsole(site, instance, held.node, _LEFT_ON)
+    try:
+        held.let_go()
+        held.switch(on=False)
+    except exceptions.WaitCancelled:
+        raise
+    except (exceptions.NodeError, exceptions.IronicError) as exc:
+        LOG.warning(
+            "[console-left-on] Instance %s, node %s: its console can't be switched off "
+            "before the instance goes, so who has it may have that of the node's next "
+            "instance: %s. Switch it off in Ironic: openstack baremetal node console disable "
+            "%s",
+            *(instance.uuid, uuid, exc, uuid),
+        )
+        return
+    LOG.info("Instance %s, node %s: its console is off", instance.uuid, uuid)
+
+
+def _at_rest(site: Site, instance: InstanceLike, kind: _Kind) -> _HeldConsole:
+    """The node that carries the instance, past the guard, when it is not locked."""
+    held = _HeldConsole(site, instance, site.nodes.read_carrier(instance), kind)
+    if held.node.reservation is not None:
+        held.let_go()
+        held.refresh()
+    return held
 
 
 class _HeldConsole(Held):

@@ -48,7 +48,7 @@ from ironic_virt.driver.volumes import Volumes
 LOG = logging.getLogger(__name__)
 
 
-class IronicDriver(ComputeNodes, Instances):
+class IronicDriver(ComputeNodes, Console, Instances):
     """Deploys instances on bare metal through Ironic, for a compute service.
 
     The names are Nova's.  The arguments are those of Nova's that are read.  Every method may
@@ -97,11 +97,10 @@ class IronicDriver(ComputeNodes, Instances):
         self._network = Network(site)
         self._power = Power(site)
         self._volumes = Volumes(site, self._power)
-        self._console = Console(site)
         groups = Groups(site)
         reservation = Reservation(site, pools, groups)
         release = Release(site, self._network, self._volumes)
-        self._teardown = TearDown(site, release, self._volumes, self._console, reservation)
+        self._teardown = TearDown(site, release, self._volumes, reservation)
         self._hooks = hooks = Hooks.from_conf(conf, client, virtapi)
         self._drives = drives = ConfigDrives(site, self._network)
         self._completion = Completion(site, hooks, self._teardown)
@@ -239,21 +238,7 @@ class IronicDriver(ComputeNodes, Instances):
         with history.explained_errors(self._site.client):
             self._rescue.unrescue(instance)
 
-    # -- consoles, networks, volumes ------------------------------------------
-
-    def get_serial_console(self, instance: virt.InstanceLike) -> virt.ConsoleAddress:
-        """Enable the serial console, or restart it if it is on, and return its address.
-
-        :raises ConsoleUnavailable: there is none.
-        """
-        return self._console.serial(instance)
-
-    def get_vnc_console(self, instance: virt.InstanceLike) -> virt.ConsoleAddress:
-        """Enable the graphical console, and return its address.
-
-        :raises ConsoleUnavailable: there is none.
-        """
-        return self._console.vnc(instance)
+    # -- networks, volumes ----------------------------------------------------
 
     def attach_interface(self, instance: virt.InstanceLike, vif: virt.VifLike) -> None:
         """Attach a virtual interface to an instance, unless it is attached already.

@@ -22,7 +22,7 @@ from ironic_virt.baremetal import states
 from ironic_virt.baremetal.node import Node
 from ironic_virt.driver import resources
 from ironic_virt.driver.claim import own_keys
-from ironic_virt.driver.console import Console
+from ironic_virt.driver.console import switch_off
 from ironic_virt.driver.deploy import project_fields
 from ironic_virt.driver.deploy.claiming import claim_node
 from ironic_virt.driver.deploy.release import InUse, Release
@@ -67,17 +67,11 @@ class TearDown:
     """Tears nodes down.  Thread-safe: it keeps nothing between calls."""
 
     def __init__(
-        self,
-        site: Site,
-        release: Release,
-        volumes: Volumes,
-        console: Console,
-        reservation: Reservation,
+        self, site: Site, release: Release, volumes: Volumes, reservation: Reservation
     ) -> None:
         self._site = site
         self._release = release
         self._volumes = volumes
-        self._console = console
         self._reservation = reservation
 
     def tear_down(self, instance: InstanceLike, *, lost: str | None = None) -> None:
@@ -139,7 +133,7 @@ class TearDown:
             and step is not states.TearDownStep.WAIT
             and progress.is_first("console")
         ):
-            self._console.switch_off(held)
+            switch_off(self._site, held)
             # How long that took must not keep the instance.
             progress.deadline = self._deadline()
             return False
