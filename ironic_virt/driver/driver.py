@@ -2,7 +2,7 @@
 
 """The façade: what a compute service asks, each method handed to the module that does it.
 
-What is only looked up is in two parts of the class: its compute nodes and its instances.
+What needs no other module is in parts of the class, such as its compute nodes and the power.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from ironic_virt.driver.volumes import Volumes
 LOG = logging.getLogger(__name__)
 
 
-class IronicDriver(ComputeNodes, Console, Instances):
+class IronicDriver(ComputeNodes, Console, Instances, Power):
     """Deploys instances on bare metal through Ironic, for a compute service.
 
     The names are Nova's.  The arguments are those of Nova's that are read.  Every method may
@@ -95,8 +95,7 @@ class IronicDriver(ComputeNodes, Console, Instances):
         self._site = site = Site(conf, client, virtapi, by_ironic, nodes, watcher, clock, pause)
         self._pools = pools = PoolRecords(site)
         self._network = Network(site)
-        self._power = Power(site)
-        self._volumes = Volumes(site, self._power)
+        self._volumes = Volumes(site)
         groups = Groups(site)
         reservation = Reservation(site, pools, groups)
         release = Release(site, self._network, self._volumes)
@@ -261,36 +260,3 @@ class IronicDriver(ComputeNodes, Console, Instances):
         :raises InstanceNotFound: its record names no node, and no node carries it.
         """
         return self._volumes.connector(instance, self.node_of(instance))
-
-    # -- power ----------------------------------------------------------------
-
-    def reboot(self, instance: virt.InstanceLike, reboot_type: str) -> None:
-        """Reboot; a soft one falls back to a hard one.
-
-        :param reboot_type: ``SOFT`` or ``HARD``.
-        """
-        self._power.reboot(instance, soft=reboot_type == "SOFT")
-
-    def power_off(self, instance: virt.InstanceLike, timeout: int = 0) -> None:
-        """Power off; Ironic itself watches a soft one.
-
-        :param timeout: seconds for the system to shut down by itself; 0: cut the power.
-        """
-        self._power.off(instance, timeout)
-
-    def power_on(self, instance: virt.InstanceLike) -> None:
-        """Power on."""
-        self._power.on(instance)
-
-    def power_update_event(self, instance: virt.InstanceLike) -> None:
-        """Take note of a power state that changed by itself; the service updates its records."""
-        self._power.look_again(instance)
-
-    def trigger_crash_dump(self, instance: virt.InstanceLike) -> None:
-        """Inject an NMI, which makes a system that is set up for it write a crash dump.
-
-        The driver never injects a second one, and does not wait for the dump.
-
-        :raises CrashDumpFailed: it was not injected, or this is not known.
-        """
-        self._power.inject_nmi(instance)

@@ -36,53 +36,54 @@ _REBOOTS = (states.REBOOT, states.SOFT_REBOOT)
 
 
 class Power:
-    """Changes power states.  Thread-safe: it keeps nothing between calls."""
+    """The part of the driver that is about power."""
 
-    def __init__(self, site: Site) -> None:
-        self._site = site
+    _site: Site
 
-    def on(self, instance: InstanceLike) -> None:
+    def power_on(self, instance: InstanceLike) -> None:
         """Power on, and return when it is on.
 
         :raises PowerFailed: with Ironic's reason.
         """
-        self._change(instance, states.POWER_ON)
+        change_power(self._site, instance, states.POWER_ON)
 
-    def off(self, instance: InstanceLike, timeout: int = 0) -> None:
-        """Power off, and return when it is off.
+    def power_off(self, instance: InstanceLike, timeout: int = 0) -> None:
+        """Power off, and return when it is off; Ironic itself watches a soft one.
 
-        :param timeout: seconds for the operating system to shut down by
-            itself before the power is cut; 0 cuts it at once.
+        :param timeout: seconds for the system to shut down by itself; 0: cut the power.
         :raises PowerFailed: with Ironic's reason, or because the node can't be powered off.
         """
         if timeout > 0:
             try:
-                self._change(instance, states.SOFT_POWER_OFF, timeout)
+                change_power(self._site, instance, states.SOFT_POWER_OFF, timeout)
                 return
             except exceptions.PowerOffDisabled:
                 raise
             except (exceptions.PowerFailed, exceptions.WaitTimeout) as exc:
                 LOG.warning("[power-retried] %s. Cutting the power instead", exc)
-        self._change(instance, states.POWER_OFF)
+        change_power(self._site, instance, states.POWER_OFF)
 
-    def reboot(self, instance: InstanceLike, *, soft: bool) -> None:
-        """Reboot, and return when the node is on again.
+    def reboot(self, instance: InstanceLike, reboot_type: str) -> None:
+        """Reboot, and return when the node is on again; a soft one falls back to a hard one.
 
+        :param reboot_type: ``SOFT`` or ``HARD``.
         :raises PowerFailed: with Ironic's reason.
         :raises WaitTimeout: Ironic has not finished, or does not answer.
         """
-        if soft:
+        if reboot_type == "SOFT":
             try:
-                self._change(instance, states.SOFT_REBOOT)
+                change_power(self._site, instance, states.SOFT_REBOOT)
                 return
             except exceptions.PowerFailed as exc:
                 LOG.warning("[power-retried] %s. Rebooting it hard instead", exc)
-        self._change(instance, states.REBOOT)
+        change_power(self._site, instance, states.REBOOT)
 
-    def inject_nmi(self, instance: InstanceLike) -> None:
-        """Send the node an NMI; what its system does with it is not known.
+    def trigger_crash_dump(self, instance: InstanceLike) -> None:
+        """Inject an NMI, which makes a system that is set up for it write a crash dump.
 
-        :raises CrashDumpFailed: with Ironic's reason.
+        The driver never injects a second one, and does not wait for the dump.
+
+        :raises CrashDumpFailed: it was not injected, or this is not known.
         """
         held = Held.of(self._site, instance)
         with held.refused_as(
@@ -91,10 +92,10 @@ class Power:
             held.client.management.inject_nmi(held.uuid)
         LOG.info("Instance %s, node %s: an NMI was injected", instance.uuid, held.uuid)
 
-    def look_again(self, instance: InstanceLike) -> None:
-        """Read the node again after its power state has changed without a request.
+    def power_update_event(self, instance: InstanceLike) -> None:
+        """Take note of a power state that changed by itself; the service updates its records.
 
-        What is known of it meanwhile would contradict that until the next refresh.
+        What is known of the node meanwhile would contradict that until the next refresh.
         """
         try:
             self._site.nodes.note(self._site.nodes.read_carrier(instance))
@@ -105,88 +106,94 @@ class Power:
                 *(instance.uuid, exc),
             )
 
-    def _change(self, instance: InstanceLike, target: str, timeout: int = 0) -> None:
-        held = Held.of(self._site, instance)
-        if held.node.disable_power_off and _REACHED[target] == states.POWER_OFF:
-            node: Node | None = _off_already(held)
-        else:
-            node = self._under_way(held, target, timeout)
-        if node is None:
-            self._request(held, target, timeout)
-            node = self._settled(held, target, timeout)
-        held.note(node)
-        LOG.info("Instance %s, node %s: %r is done", instance.uuid, held.uuid, target)
 
-    def _under_way(self, held: Held, target: str, timeout: int) -> Node | None:
-        """The node after a change that somebody has asked for already.
+def change_power(site: Site, instance: InstanceLike, target: str, timeout: int = 0) -> None:
+    """Change a power state, and return when it is done.
 
-        :returns: ``None``: there was none, or it has failed.
-        """
-        if not _is_on_its_way(held.node, target):
-            return None
-        try:
-            return self._settled(held, target, timeout)
-        except exceptions.PowerFailed as exc:
-            LOG.warning("[power-retried] %s. Asking for it again", exc)
-            return None
+    :param timeout: seconds that Ironic itself waits for a soft change.
+    :raises PowerFailed: with Ironic's reason.
+    """
+    held = Held.of(site, instance)
+    if held.node.disable_power_off and _REACHED[target] == states.POWER_OFF:
+        node: Node | None = _off_already(held)
+    else:
+        node = _under_way(site, held, target, timeout)
+    if node is None:
+        _request(site, held, target, timeout)
+        node = _settled(site, held, target, timeout)
+    held.note(node)
+    LOG.info("Instance %s, node %s: %r is done", instance.uuid, held.uuid, target)
 
-    def _request(self, held: Held, target: str, timeout: int) -> None:
-        changed_at = self._site.client.management.power_changed_at
-        # A reboot that has ended looks like one that never began, but for this.
-        before = changed_at(held.uuid) if target in _REBOOTS else None
 
-        def applied(node: Node) -> bool:
-            if _is_changing(node):
-                return node.target_power_state in (target, _REACHED[target])
-            if target in _REBOOTS:
-                return changed_at(node.uuid) != before
-            return node.power_state == _REACHED[target]
+def _under_way(site: Site, held: Held, target: str, timeout: int) -> Node | None:
+    """The node after a change that somebody has asked for already.
 
-        with held.refused_as(exceptions.PowerFailed, f"Ironic refused {target!r}"):
-            held.client.set_power_state(
-                held.uuid, target, applied=applied, timeout=timeout or None
-            )
+    :returns: ``None``: there was none, or it has failed.
+    """
+    if not _is_on_its_way(held.node, target):
+        return None
+    try:
+        return _settled(site, held, target, timeout)
+    except exceptions.PowerFailed as exc:
+        LOG.warning("[power-retried] %s. Asking for it again", exc)
+        return None
 
-    def _settled(self, held: Held, target: str, timeout: int) -> Node:
-        """The node when it is done."""
-        try:
-            return self._wait(held, target, timeout)
-        except exceptions.WaitTimeout as exc:
-            if target != states.SOFT_REBOOT or exc.__cause__ is not None:
-                raise
-            # Ironic gives a deaf system about as long as this, and takes no other request.
-            LOG.warning(
-                "[power-retried] %s. Ironic is still working on it; waiting once more", exc
-            )
-        return self._wait(held, target, timeout)
 
-    def _wait(self, held: Held, target: str, timeout: int) -> Node:
-        """The node when it is done.
+def _request(site: Site, held: Held, target: str, timeout: int) -> None:
+    changed_at = site.client.management.power_changed_at
+    # A reboot that has ended looks like one that never began, but for this.
+    before = changed_at(held.uuid) if target in _REBOOTS else None
 
-        :param timeout: seconds that Ironic itself waits for a soft change.
-        """
-        node = held.node
-        began = node.hides_lock and node.target_power_state is not None
+    def applied(node: Node) -> bool:
+        if _is_changing(node):
+            return node.target_power_state in (target, _REACHED[target])
+        if target in _REBOOTS:
+            return changed_at(node.uuid) != before
+        return node.power_state == _REACHED[target]
 
-        def until(seen: Node | None) -> Node | None:
-            nonlocal began
-            if seen is not None and seen.hides_lock and not began:
-                began = seen.target_power_state is not None
-                if not began and (target in _REBOOTS or seen.power_state != _REACHED[target]):
-                    # Before it has begun a node looks just as it does afterwards.
-                    return None
-            return check_outcome(node, seen, held.instance, target)
+    with held.refused_as(exceptions.PowerFailed, f"Ironic refused {target!r}"):
+        held.client.set_power_state(held.uuid, target, applied=applied, timeout=timeout or None)
 
-        limit = self._site.conf.ironic.power_timeout
-        return held.wait(
-            until,
-            f"carry out {target!r} ([ironic] power_timeout)",
-            # Ironic holds the lock as long as it waits: cutting the power has to come after.
-            limit + timeout if limit else 0,
-            kind="power",
-            state=node.provision_state,
-            late=lambda seen: check_outcome(node, seen, held.instance, target),
-        )
+
+def _settled(site: Site, held: Held, target: str, timeout: int) -> Node:
+    """The node when it is done."""
+    try:
+        return _wait(site, held, target, timeout)
+    except exceptions.WaitTimeout as exc:
+        if target != states.SOFT_REBOOT or exc.__cause__ is not None:
+            raise
+        # Ironic gives a deaf system about as long as this, and takes no other request.
+        LOG.warning("[power-retried] %s. Ironic is still working on it; waiting once more", exc)
+    return _wait(site, held, target, timeout)
+
+
+def _wait(site: Site, held: Held, target: str, timeout: int) -> Node:
+    """The node when it is done.
+
+    :param timeout: seconds that Ironic itself waits for a soft change.
+    """
+    node = held.node
+    began = node.hides_lock and node.target_power_state is not None
+
+    def until(seen: Node | None) -> Node | None:
+        nonlocal began
+        if seen is not None and seen.hides_lock and not began:
+            began = seen.target_power_state is not None
+            if not began and (target in _REBOOTS or seen.power_state != _REACHED[target]):
+                # Before it has begun a node looks just as it does afterwards.
+                return None
+        return check_outcome(node, seen, held.instance, target)
+
+    limit = site.conf.ironic.power_timeout
+    return held.wait(
+        until,
+        f"carry out {target!r} ([ironic] power_timeout)",
+        # Ironic holds the lock as long as it waits: cutting the power has to come after.
+        limit + timeout if limit else 0,
+        kind="power",
+        state=node.provision_state,
+        late=lambda seen: check_outcome(node, seen, held.instance, target),
+    )
 
 
 def _is_changing(node: Node) -> bool:

@@ -29,7 +29,7 @@ from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.ports import Port, Portgroup
 from ironic_virt.baremetal.volumes import VolumeTarget
 from ironic_virt.driver.held import Held
-from ironic_virt.driver.power import Power
+from ironic_virt.driver.power import change_power
 from ironic_virt.driver.site import Site
 from ironic_virt.virt import BlockDevice, InstanceLike
 
@@ -52,9 +52,8 @@ def can_have_volumes(node: Node) -> bool:
 class Volumes:
     """Gives nodes their volumes and takes them off.  Thread-safe: it keeps nothing."""
 
-    def __init__(self, site: Site, power: Power) -> None:
+    def __init__(self, site: Site) -> None:
         self._site = site
-        self._power = power
 
     # -- what a storage must know ---------------------------------------------
 
@@ -225,7 +224,7 @@ class Volumes:
         """Delete targets of the node."""
         instance = held.instance
         if targets and held.node.power_state != states.POWER_OFF:
-            self._power.off(instance)
+            change_power(self._site, instance, states.POWER_OFF)
         for target in targets:
             held.refresh()
             if (whose := owner_of(target, instance.uuid)) != instance.uuid:

@@ -30,6 +30,7 @@ from ironic_virt.driver import (
     claim,
     held,
     instances,
+    power,
     protection,
     resources,
     volumes,
@@ -41,7 +42,6 @@ from ironic_virt.driver.deploy.teardown import TearDown
 from ironic_virt.driver.hooks import Calls, Hooks
 from ironic_virt.driver.left_volumes import LeftVolumes
 from ironic_virt.driver.network import Network
-from ironic_virt.driver.power import Power
 from ironic_virt.nova import settled
 from ironic_virt.sharding.ownership import Ownership
 from ironic_virt.sharding.selector import TargetSet
@@ -242,8 +242,8 @@ def _once(self: Sender, call: Call, applied: Any, parse: Any, **_: Any) -> Any:
 _returns("the end of a tear down is not waited for", TearDown, "_wait_for_step", (True, None))
 
 
-@_fault("the end of a power change is not waited for", Power, "_settled")
-def _no_wait_for_power(self: Power, of: held.Held, *_: Any) -> Any:
+@_fault("the end of a power change is not waited for", power, "_settled")
+def _no_wait_for_power(site: Any, of: held.Held, *_: Any) -> Any:
     return of.node
 
 
