@@ -108,6 +108,7 @@ class IronicDriver(ComputeNodes, Console, Instances, Power):
             *(groups, reservation, self._completion),
         )
         self._rescue = Rescue(site)
+        self._looking = threading.Lock()
         self._reconciliation = Reconciliation(site, release.take_off)
         self._left_reservations = LeftReservations(site, release.take_off)
         self._left_volumes = LeftVolumes(site)
@@ -144,10 +145,14 @@ class IronicDriver(ComputeNodes, Console, Instances, Power):
     def get_available_nodes(self, refresh: bool = False) -> list[str]:
         """Return the names of this host's compute nodes, and look for what was left behind."""
         names = super().get_available_nodes(refresh)
-        if refresh:
-            self._reconciliation.look()
-            self._left_reservations.look()
-            self._left_volumes.look()
+        # One thread at a time looks, and others go on.
+        if refresh and self._looking.acquire(blocking=False):
+            try:
+                self._reconciliation.look()
+                self._left_reservations.look()
+                self._left_volumes.look()
+            finally:
+                self._looking.release()
         return names
 
     def picks_nodes(self) -> bool:

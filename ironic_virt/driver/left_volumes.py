@@ -17,8 +17,6 @@ deadline; the next look begins with those for which there was no time.
 
 from __future__ import annotations
 
-import threading
-
 from oslo_log import log as logging
 
 from ironic_virt import exceptions
@@ -37,25 +35,22 @@ class LeftVolumes:
     """Looks for volume targets that were left.
 
     Between two looks is ``[ironic] inventory_full_resync_period``, and as much before the
-    first one.  Thread-safe; only one thread at a time looks, and others go on.
+    first one.  Called by one thread at a time.
     """
 
     def __init__(self, site: Site) -> None:
         self._site = site
         self._period: float = site.conf.ironic.inventory_full_resync_period
-        self._looking = threading.Lock()
         self._looked_at = site.clock()
         self._failed: set[str] = set()
 
     def look(self) -> None:
         """Look if it is time; a failure is put off to the next time."""
-        if not self._looking.acquire(blocking=False):
+        if self._site.clock() - self._looked_at < self._period:
             return
+        self._looked_at = self._site.clock()
+        deadline = self._looked_at + LONGEST_LOOK
         try:
-            if self._site.clock() - self._looked_at < self._period:
-                return
-            self._looked_at = self._site.clock()
-            deadline = self._looked_at + LONGEST_LOOK
             with hurry_requests(deadline):
                 self._look(deadline)
         except exceptions.IronicVirtError as exc:
@@ -64,8 +59,6 @@ class LeftVolumes:
                 "for: %s",
                 exc,
             )
-        finally:
-            self._looking.release()
 
     def _look(self, deadline: float) -> None:
         snapshot = self._site.nodes.snapshot()

@@ -20,7 +20,6 @@ deadline; the next look begins with those for which there was no time.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 
 from oslo_log import log as logging
@@ -37,9 +36,7 @@ LOG = logging.getLogger(__name__)
 
 
 class Reconciliation:
-    """Compares Ironic's allocations with the records.
-
-    Thread-safe; only one thread at a time looks, and others go on.
+    """Compares Ironic's allocations with the records; called by one thread at a time.
 
     :param take_off: see :meth:`.Release.take_off`.
     """
@@ -49,7 +46,6 @@ class Reconciliation:
         self._take_off = take_off
         self._strays = Strays(site)
         self._period: float = site.conf.ironic.inventory_full_resync_period
-        self._looking = threading.Lock()
         self._looked_at = None if site.by_ironic else site.clock()
         self._unwanted: frozenset[str] = frozenset()
         self._warned: set[str] = set()
@@ -61,12 +57,11 @@ class Reconciliation:
 
         After any failure it is left to the next time: a refresh does not depend on it.
         """
-        if self._over or not self._looking.acquire(blocking=False):
+        current_time = self._site.clock()
+        is_early = self._looked_at is not None and current_time - self._looked_at < self._period
+        if self._over or is_early:
             return
         try:
-            current_time = self._site.clock()
-            if self._looked_at is not None and current_time - self._looked_at < self._period:
-                return
             snapshot = self._site.nodes.snapshot()
             deadline = current_time + LONGEST_LOOK
             with hurry_requests(deadline):
@@ -97,8 +92,6 @@ class Reconciliation:
             LOG.exception(
                 "[allocations-not-compared] Allocations could not be compared with the records"
             )
-        finally:
-            self._looking.release()
 
     def _find(self) -> dict[str, Allocation]:
         """Allocations of this host whose instance the records don't have."""
