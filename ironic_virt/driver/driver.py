@@ -48,7 +48,7 @@ from ironic_virt.driver.volumes import Volumes
 LOG = logging.getLogger(__name__)
 
 
-class IronicDriver(ComputeNodes, Console, Instances, Power):
+class IronicDriver(ComputeNodes, Console, Instances, Power, Rescue):
     """Deploys instances on bare metal through Ironic, for a compute service.
 
     The names are Nova's.  The arguments are those of Nova's that are read.  Every method may
@@ -107,7 +107,6 @@ class IronicDriver(ComputeNodes, Console, Instances, Power):
             *(site, self._network, self._volumes, drives, hooks),
             *(groups, reservation, self._completion),
         )
-        self._rescue = Rescue(site)
         self._looking = threading.Lock()
         self._reconciliation = Reconciliation(site, release.take_off)
         self._left_reservations = LeftReservations(site, release.take_off)
@@ -222,25 +221,6 @@ class IronicDriver(ComputeNodes, Console, Instances, Power):
         """
         with history.explained_errors(self._site.client):
             rebuild_instance(self._site, self._drives, self._hooks, request)
-
-    def rescue(self, instance: virt.InstanceLike, rescue_password: str) -> None:
-        """Boot the rescue system that Ironic has; return when it is there.
-
-        :raises RescueFailed: says which system the instance runs now.
-        """
-        self._rescue.rescue(instance, rescue_password)
-
-    def finish_rescue(self, instance: virt.InstanceLike) -> None:
-        """Return when a rescue that another process has begun has ended."""
-        self._rescue.finish_rescue(instance)
-
-    def unrescue(self, instance: virt.InstanceLike) -> None:
-        """Boot the instance's own system again; return when it is there.
-
-        :raises RescueFailed: it is not there.
-        """
-        with history.explained_errors(self._site.client):
-            self._rescue.unrescue(instance)
 
     # -- networks, volumes ----------------------------------------------------
 

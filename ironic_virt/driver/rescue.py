@@ -40,26 +40,25 @@ _POWERED_OFF = (
 
 
 class Rescue:
-    """Rescues and unrescues instances.  Thread-safe: it keeps nothing between calls."""
+    """The part of the driver that is about the rescue system."""
 
-    def __init__(self, site: Site) -> None:
-        self._site = site
+    _site: Site
 
-    def rescue(self, instance: InstanceLike, password: str) -> None:
-        """Return when the rescue system is there.
+    def rescue(self, instance: InstanceLike, rescue_password: str) -> None:
+        """Boot the rescue system that Ironic has; return when it is there.
 
-        :param password: of its user; never logged.
+        :param rescue_password: of its user; never logged.
         :raises RescueFailed: why, and on which system the instance is now.
         :raises BuildAborted: it is not wanted any more; the node is on the way there.
         """
-        if not password.strip():
+        if not rescue_password.strip():
             raise exceptions.OperationNotSupported("rescuing without a password")
-        held = self._at_rest(instance)
+        held = self._held_at_rest(instance)
         _check(held, states.RESCUABLE, "rescued")
-        self._carry_out(held, password)
+        self._carry_out_rescue(held, rescue_password)
 
     def finish_rescue(self, instance: InstanceLike) -> None:
-        """Return when a rescue has ended that another process has asked for.
+        """Return when a rescue that another process has begun has ended.
 
         As long as Ironic doesn't answer, it is asked again.
 
@@ -73,9 +72,9 @@ class Rescue:
                 "it was interrupted before Ironic was asked for it",
                 system=exceptions.System.UNTOUCHED,
             )
-        self._carry_out(held)
+        self._carry_out_rescue(held)
 
-    def _carry_out(self, held: Held, password: str | None = None) -> None:
+    def _carry_out_rescue(self, held: Held, password: str | None = None) -> None:
         """Rescue, or wait for a rescue that was asked for.
 
         :param password: ``None``: it was.
@@ -83,22 +82,26 @@ class Rescue:
         instance = held.instance
         try:
             if password is not None:
-                self._ask(held, states.VERB_RESCUE, password)
-            node = self._wait(held, states.RESCUE)
+                self._ask_rescuing(held, states.VERB_RESCUE, password)
+            node = self._rescue_ended(held, states.RESCUE)
             _check_power(held, node)
         except (exceptions.RescueFailed, exceptions.WaitTimeout) as exc:
             history.explain_error(self._site.client, exc)
-            raise self._left(instance, exc) from exc
+            raise self._rescue_error(instance, exc) from exc
         held.note(node)
         LOG.info("Instance %s, node %s: the rescue system is there", instance.uuid, node.uuid)
 
     def unrescue(self, instance: InstanceLike) -> None:
-        """Return when the instance's own system has been booted.
+        """Boot the instance's own system again; return when it is there.
 
         :raises RescueFailed: why; the node is not on its own system.
         :raises BuildAborted: it is not wanted any more; the node is on the way there.
         """
-        held = self._at_rest(instance)
+        with history.explained_errors(self._site.client):
+            self._carry_out_unrescue(instance)
+
+    def _carry_out_unrescue(self, instance: InstanceLike) -> None:
+        held = self._held_at_rest(instance)
         if held.node.provision_state == states.ACTIVE:
             self._site.nodes.note(held.node)
             return
@@ -107,16 +110,16 @@ class Rescue:
             node = self._unrescued(held)
         except exceptions.RescueFailed as exc:
             LOG.warning("[unrescue-retried] %s. Trying once more", exc)
-            node = self._second_try(instance, exc)
+            node = self._unrescue_again(instance, exc)
         held.note(node)
         LOG.info("Instance %s, node %s: it is unrescued", instance.uuid, node.uuid)
 
     def _unrescued(self, held: Held) -> Node:
-        self._ask(held, states.VERB_UNRESCUE)
-        return self._wait(held, states.ACTIVE)
+        self._ask_rescuing(held, states.VERB_UNRESCUE)
+        return self._rescue_ended(held, states.ACTIVE)
 
-    def _second_try(self, instance: InstanceLike, first: exceptions.RescueFailed) -> Node:
-        held = self._at_rest(instance)
+    def _unrescue_again(self, instance: InstanceLike, first: exceptions.RescueFailed) -> Node:
+        held = self._held_at_rest(instance)
         if held.node.provision_state == states.ACTIVE:
             return held.node
         if held.node.provision_state != states.UNRESCUE_FAILED:
@@ -134,12 +137,12 @@ class Rescue:
 
     # -- a failed rescue ------------------------------------------------------
 
-    def _left(
+    def _rescue_error(
         self, instance: InstanceLike, error: exceptions.NodeError
     ) -> exceptions.RescueFailed:
         """Leave the state in which a rescue has failed, and say what came of that."""
         try:
-            how = self._leave(instance)
+            how = self._leave_rescue(instance)
         except (exceptions.BuildAborted, exceptions.WaitCancelled):
             raise
         except (exceptions.NodeError, exceptions.IronicError) as exc:
@@ -159,13 +162,13 @@ class Rescue:
             failed.add_note(note)
         return failed
 
-    def _leave(self, instance: InstanceLike) -> str:
+    def _leave_rescue(self, instance: InstanceLike) -> str:
         held = Held.of(self._site, instance)
         if held.node.provision_state == states.RESCUE_WAIT:
             # The rescue system never called back; only so it can be left.
-            self._ask(held, states.VERB_ABORT)
+            self._ask_rescuing(held, states.VERB_ABORT)
         if held.node.provision_state in states.RESCUE_IN_PROGRESS:
-            held = self._at_rest(instance)
+            held = self._held_at_rest(instance)
         state = held.node.provision_state
         if state == states.ACTIVE:
             return _BACK
@@ -177,7 +180,7 @@ class Rescue:
 
     # -- request and wait -----------------------------------------------------
 
-    def _at_rest(self, instance: InstanceLike) -> Held:
+    def _held_at_rest(self, instance: InstanceLike) -> Held:
         """The node that carries the instance, when Ironic is not at work on it."""
         held = Held.of(self._site, instance)
         if held.node.provision_state not in states.RESCUE_IN_PROGRESS:
@@ -188,10 +191,10 @@ class Rescue:
                 return None
             return _still(held, node)
 
-        self._wait_until(held, until, "end what it is doing")
+        self._wait_for_rescue(held, until, "end what it is doing")
         return Held.of(self._site, instance)
 
-    def _ask(self, held: Held, verb: str, password: str | None = None) -> None:
+    def _ask_rescuing(self, held: Held, verb: str, password: str | None = None) -> None:
         """Ask for a change of a node that was read just now."""
         self._site.service.report_progress(
             held.instance, f"{verb} asked for", held.node.provision_state
@@ -204,7 +207,7 @@ class Rescue:
         ):
             held.ask(verb, exceptions.RescueFailed, rescue_password=password)
 
-    def _wait(self, held: Held, wanted: str) -> Node:
+    def _rescue_ended(self, held: Held, wanted: str) -> Node:
         verb = "rescue" if wanted == states.RESCUE else "unrescue"
 
         def until(seen: Node | None) -> Node | None:
@@ -222,9 +225,9 @@ class Rescue:
                 last_error=node.last_error,
             )
 
-        return self._wait_until(held, until, f"be {verb}d")
+        return self._wait_for_rescue(held, until, f"be {verb}d")
 
-    def _wait_until(
+    def _wait_for_rescue(
         self, held: Held, until: Callable[[Node | None], Node | None], what: str
     ) -> Node:
         return held.wait(

@@ -162,7 +162,7 @@ def test_an_unrescue_that_takes_too_long_is_in_error(stage: ServiceStage, uuid: 
     def never(*_args: object) -> None:
         raise exceptions.WaitTimeout("n", uuid, "be unrescued", 60, "unrescuing")
 
-    stage.ironic.driver._rescue.unrescue = never  # type: ignore[attr-defined]
+    stage.ironic.driver.unrescue = never  # type: ignore[method-assign]
     unrescue(stage, uuid)
     assert stage.state(uuid) == ("error", None)
 

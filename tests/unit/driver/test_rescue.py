@@ -204,13 +204,13 @@ def test_it_ends_when_it_is_not_wanted_any_more(stage, fake, node, instance, act
 
 def test_a_service_that_stops_leaves_a_failed_rescue_to_the_next(stage, fake, node, instance):
     fake.fail_next("rescue", "the ramdisk is broken", node)
-    leave = stage.driver._rescue._leave  # type: ignore[attr-defined]
+    leave = stage.driver._leave_rescue
 
     def stopped(whose: virt.Instance) -> str:
         stage.driver.cleanup_host()
-        return str(leave(whose))
+        return leave(whose)
 
-    stage.driver._rescue._leave = stopped  # type: ignore[attr-defined]
+    stage.driver._leave_rescue = stopped  # type: ignore[method-assign]
     with pytest.raises(exceptions.WaitCancelled):
         stage.rescue(instance)
 
