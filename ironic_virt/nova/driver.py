@@ -28,13 +28,12 @@ from oslo_log import log as logging
 from ironic_virt import driver, exceptions, logs, virt
 from ironic_virt.nova import options, tracker, values
 from ironic_virt.nova.actions import Actions
+from ironic_virt.nova.attachments import Attachments
 from ironic_virt.nova.errors import Doing, translated
 from ironic_virt.nova.metrics import Offered
-from ironic_virt.nova.networks import Networks
 from ironic_virt.nova.reports import Reports
 from ironic_virt.nova.restarts import Restarts
 from ironic_virt.nova.virtapi import NovaVirtAPI
-from ironic_virt.nova.volumes import Volumes
 from ironic_virt.nova.zones import Zones
 
 LOG = logging.getLogger(__name__)
@@ -45,7 +44,7 @@ _JUST_NOW = 2.0
 """Seconds for which a node counts as just read, after an action that ended with a look at it."""
 
 
-class IronicDriver(Actions, Networks, Restarts, Volumes, nova_driver.ComputeDriver):  # type: ignore[misc]
+class IronicDriver(Actions, Attachments, Restarts, nova_driver.ComputeDriver):  # type: ignore[misc]
     """Deploys Nova's servers on bare metal through Ironic.
 
     :param virtapi: Nova's own; by it the resource tracker is found.

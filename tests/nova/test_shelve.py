@@ -17,7 +17,7 @@ from nova.volume import cinder
 from oslo_utils import uuidutils
 
 from ironic_virt.baremetal.http.connection import KeystoneChannel
-from ironic_virt.nova.volumes import Volumes
+from ironic_virt.nova.attachments import Attachments
 from tests.crashing import Crash
 from tests.nova.fleets import Fleet
 from tests.nova.test_volumes import ROOT, disk
@@ -252,7 +252,7 @@ class TestPools(Shelve):
 
 @pytest.mark.parametrize("chosen", [(), ("u1", "u2"), ("elsewhere",)])
 def test_a_place_that_is_not_certain_is_not_reserved(chosen: tuple[str, ...]) -> None:
-    volumes, uuids = Volumes(), {"n1": "u1", "n2": "u2"}
+    volumes, uuids = Attachments(), {"n1": "u1", "n2": "u2"}
     volumes._driver, volumes._records = mock.Mock(), mock.Mock()
     volumes._driver.get_available_nodes.return_value = list(uuids)
     volumes._driver.record_uuid = uuids.get
