@@ -51,17 +51,7 @@ class RecordsError(exceptions.IronicVirtError):
 class DatabaseError(RecordsError):
     """The database can't be used now: its URL without the password, and what it said itself."""
 
-
-class DatabaseUnreachable(DatabaseError):
-    """The database could not be opened or did not answer."""
-
     sentence = "The database {url} can't be used: {reason}"
-
-
-class DatabaseFailed(DatabaseError):
-    """The database refused a statement."""
-
-    sentence = "The database {url} failed: {reason}"
 
 
 class SchemaMismatch(RecordsError):

@@ -130,7 +130,7 @@ class Mover(Part):
 
         Only what concerns every node is raised.
 
-        :raises DatabaseUnreachable: the database; whether this node moved is not
+        :raises DatabaseError: the database; whether this node moved is not
             known, and another run will tell.
         :raises IronicError: Ironic could not be asked; this node was not moved.
         """

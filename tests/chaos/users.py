@@ -31,7 +31,7 @@ _VALUES = {"start": "on", "stop": "off"}
 UNSURE = 5.0
 """Seconds after which a request whose commit was cut off is there or never comes."""
 
-_LOST = (errors.DatabaseUnreachable, errors.DatabaseFailed)
+_LOST = errors.DatabaseError
 
 
 @dataclasses.dataclass(slots=True)

@@ -192,7 +192,7 @@ class World:
         """Wait for it; whether it came within the bound."""
         bound = self.now() + self._bound
         while self.now() < bound:
-            with contextlib.suppress(errors.DatabaseUnreachable):
+            with contextlib.suppress(errors.DatabaseError):
                 if is_so():
                     self._log(what)
                     return True

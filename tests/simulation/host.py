@@ -26,7 +26,7 @@ from ironic_virt.compute.actions import TryLater
 from ironic_virt.compute.db.records import Fault, Instance
 from ironic_virt.compute.engine.power_sync import PowerSync
 from ironic_virt.compute.engine.tasks import Tasks
-from ironic_virt.compute.errors import DatabaseUnreachable
+from ironic_virt.compute.errors import DatabaseError
 from ironic_virt.compute.states import TaskState
 from ironic_virt.compute.verbs import BY_TASK
 from ironic_virt.driver import IronicDriver
@@ -299,7 +299,7 @@ class HostProcess:
     def _powers(self) -> None:
         while not self.stopping:
             self.world.scheduler.sleep(POWER)
-            with contextlib.suppress(DatabaseUnreachable):
+            with contextlib.suppress(DatabaseError):
                 self._power.sync()
 
     def _tasks(self) -> None:
@@ -325,7 +325,7 @@ class HostProcess:
                 self._carrying._delays.pop((uuid, task), None)
         except exceptions.WaitCancelled:
             self.world.log(f"{self.host} {uuid} {task} is left")
-        except (TryLater, DatabaseUnreachable) as later:
+        except (TryLater, DatabaseError) as later:
             self._carrying.put_off(uuid, task, str(later))
             self.world.log(f"{self.host} {uuid} {task} again later: {later}")
         finally:

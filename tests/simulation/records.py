@@ -14,7 +14,7 @@ from typing import Any
 from ironic_virt import virt
 from ironic_virt.compute.actions import Settled
 from ironic_virt.compute.db.records import Instance
-from ironic_virt.compute.errors import ClaimLost, DatabaseUnreachable, NoSuchInstance
+from ironic_virt.compute.errors import ClaimLost, DatabaseError, NoSuchInstance
 from ironic_virt.compute.states import TaskState, VmState
 from ironic_virt.compute.verbs import BY_TASK
 
@@ -192,7 +192,7 @@ class Troubled:
     def check(self) -> None:
         """Read something else.
 
-        :raises DatabaseUnreachable: the database can't be used.
+        :raises DatabaseError: the database can't be used.
         """
         if self._draw() == "database":
             raise _unreachable("it is deadlocked")
@@ -212,5 +212,5 @@ class Troubled:
         return ask
 
 
-def _unreachable(reason: str) -> DatabaseUnreachable:
-    return DatabaseUnreachable("memory://", reason)
+def _unreachable(reason: str) -> DatabaseError:
+    return DatabaseError("memory://", reason)

@@ -116,7 +116,7 @@ class Database:
 
         :param make: make them if there are none; by default those of the embedded database only.
         :returns: itself.
-        :raises DatabaseUnreachable: it can't be reached.
+        :raises DatabaseError: it can't be reached.
         :raises SchemaMismatch: its tables are another version's, or there are none.
         :raises InvalidConfiguration: its disk is full.
         """
@@ -140,7 +140,7 @@ class Database:
     def version(self) -> int | None:
         """The version of the tables in the database; ``None``: there are none.
 
-        :raises DatabaseUnreachable: it can't be asked.
+        :raises DatabaseError: it can't be asked.
         """
         return self.read(_version)
 
@@ -169,7 +169,7 @@ class Database:
                     # It stays with the file; others may read while one writes.
                     self._run_alone("PRAGMA journal_mode = WAL")
                 self.write(_make)
-            except (errors.DatabaseFailed, db_exception.DBDuplicateEntry) as exc:
+            except (errors.DatabaseError, db_exception.DBDuplicateEntry) as exc:
                 if _FULL.search(str(exc)):
                     raise exceptions.InvalidConfiguration(
                         f"[{database.GROUP}] connection",
@@ -187,21 +187,21 @@ class Database:
                 connection.exec_driver_sql("COMMIT")
                 connection.exec_driver_sql(statement)
         except sa.exc.OperationalError as exc:
-            raise errors.DatabaseFailed(self.url, str(exc.orig)) from exc
+            raise errors.DatabaseError(self.url, str(exc.orig)) from exc
 
     # -- transactions ---------------------------------------------------------
 
     def read(self, work: Work[T]) -> T:
         """Run a transaction that changes nothing.
 
-        :raises DatabaseUnreachable: and :class:`~ironic_virt.compute.errors.DatabaseFailed`.
+        :raises DatabaseError: the database can't be used.
         """
         return self._run(work, writes=False)
 
     def write(self, work: Work[T]) -> T:
         """Run a transaction that may change something: wholly or not at all.
 
-        :raises DatabaseUnreachable: and :class:`~ironic_virt.compute.errors.DatabaseFailed`.
+        :raises DatabaseError: the database can't be used; perhaps it has happened.
         """
         return self._run(work, writes=True)
 
@@ -215,25 +215,20 @@ class Database:
         connection.commit()
 
     def _run(self, work: Work[T], *, writes: bool) -> T:
-        connected = False
-
         def once() -> T:
-            nonlocal connected
-            with self.engine.connect().execution_options(writes=writes) as connection:
-                connected = True
-                with connection.begin():
-                    return work(connection)
+            with (
+                self.engine.connect().execution_options(writes=writes) as connection,
+                connection.begin(),
+            ):
+                return work(connection)
 
         try:
             result: T = _retried(once)()
             return result
         except (db_exception.DBDuplicateEntry, exceptions.IronicVirtError):
             raise
-        except db_exception.DBConnectionError as exc:
-            raise errors.DatabaseUnreachable(self.url, _reason(exc)) from exc
         except (db_exception.DBError, sa.exc.SQLAlchemyError) as exc:
-            kind = errors.DatabaseFailed if connected else errors.DatabaseUnreachable
-            raise kind(self.url, _reason(exc)) from exc
+            raise errors.DatabaseError(self.url, _reason(exc)) from exc
 
 
 class Part:

@@ -43,7 +43,7 @@ class PowerSync:
     def sync(self) -> None:
         """Compare all, and write what differs.
 
-        :raises DatabaseUnreachable: the records can't be read or written.
+        :raises DatabaseError: the records can't be read or written.
         """
         self._look_for_strangers()
         for instance in self._instances.list(self._host):

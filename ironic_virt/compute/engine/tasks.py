@@ -98,7 +98,7 @@ class Tasks:
     def look(self) -> None:
         """Read what is pending, and begin it.
 
-        :raises DatabaseUnreachable: the records can't be read.
+        :raises DatabaseError: the records can't be read.
         """
         self._requested = self._instances.pending_tasks(self._conf.host)
         for uuid, task_state in list(self._delays):

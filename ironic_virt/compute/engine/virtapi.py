@@ -137,7 +137,7 @@ class ServiceVirtAPI(virt.VirtAPI):
     def write_progress(self) -> None:
         """Write how far tasks have come, for commands that wait.
 
-        :raises DatabaseUnreachable: it could not be written, and is forgotten.
+        :raises DatabaseError: it could not be written, and is forgotten.
         """
         with self._lock:
             reports, self._progress = self._progress, {}

@@ -75,7 +75,7 @@ def test_tables_half_made_are_completed_by_the_next(empty, monkeypatch) -> None:
         made.clear()
         try:
             empty.open(make=True)
-        except (errors.DatabaseFailed, CutOff):
+        except (errors.DatabaseError, CutOff):
             dead, cut_at = cut_at, -1
             empty.open(make=True)
             cut_at = dead
@@ -158,7 +158,7 @@ def test_a_file_in_use_is_waited_for_up_to_a_limit(in_file, reader, monkeypatch)
             reader.execute("COMMIT")
 
     monkeypatch.setattr(database, "time", types.SimpleNamespace(sleep=sleep))
-    with pytest.raises(errors.DatabaseFailed, match="locked"):
+    with pytest.raises(errors.DatabaseError, match="locked"):
         in_file.open(make=True)
     assert len(pauses) == 3
     assert in_file.open(make=True).is_new

@@ -25,7 +25,7 @@ from ironic_virt import virt
 from ironic_virt.compute.api import Requests
 from ironic_virt.compute.db import Database, records
 from ironic_virt.compute.engine.service import Service
-from ironic_virt.compute.errors import DatabaseUnreachable
+from ironic_virt.compute.errors import DatabaseError
 from ironic_virt.compute.states import TaskState
 from ironic_virt.conf import database as database_options
 from ironic_virt.driver import IronicDriver
@@ -198,7 +198,7 @@ class ServiceStage:
         for number in range(rounds):
             if number:
                 self.fake.advance(60)
-            with contextlib.suppress(DatabaseUnreachable):
+            with contextlib.suppress(DatabaseError):
                 self.service.report()
             self.service.look()
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ironic_virt import virt
-from ironic_virt.compute.errors import DatabaseUnreachable, ServiceSuperseded
+from ironic_virt.compute.errors import DatabaseError, ServiceSuperseded
 from tests.unit.compute.conftest import SetStage
 from tests.unit.compute.crashing import CrashingRecords, Death
 from tests.unit.compute.service_stage import (
@@ -25,7 +25,7 @@ class Outage(Death):
 
     def call(self, name: str, method: Any, *args: Any, **kwargs: Any) -> Any:
         if self.lasts:
-            raise DatabaseUnreachable("mysql+pymysql://db/x", "Connection refused")
+            raise DatabaseError("mysql+pymysql://db/x", "Connection refused")
         return method(*args, **kwargs)
 
 
