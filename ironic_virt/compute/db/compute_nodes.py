@@ -12,11 +12,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
-from oslo_db import exception as db_exception
 
 from ironic_virt.compute import errors
 from ironic_virt.compute.db import records, tables
-from ironic_virt.compute.db.database import Part, chunks, reads, rows_in, writes
+from ironic_virt.compute.db.database import Part, chunks, insert_or_retry, reads, rows_in, writes
 from ironic_virt.request.spec import placement_class
 
 _NODE = tables.compute_nodes
@@ -80,11 +79,7 @@ class ComputeNodes(Part):
         foreign: dict[str, str] = {}
         for page in chunks(sorted(nodes, key=lambda node: node.uuid)):
             reports = {node.uuid: _report_values(node) for node in page}
-            try:
-                foreign |= self._save(host, reports, take_over)
-            except db_exception.DBDuplicateEntry:
-                # Another service has made a record of the same node just now.
-                foreign |= self._save(host, reports, take_over)
+            foreign |= self._save(host, reports, take_over)
         return foreign
 
     @writes
@@ -107,7 +102,7 @@ class ComputeNodes(Part):
             if uuid not in stored
         ]
         if new:
-            connection.execute(sa.insert(_NODE), new)
+            insert_or_retry(connection, sa.insert(_NODE), new)
         changed = [
             {**values, "of_node": uuid, "of_host": host, "updated_at": current_time}
             for uuid, values in reports.items()

@@ -285,6 +285,16 @@ def rows_in(
     ]
 
 
+def insert_or_retry(
+    connection: sa.Connection, insert: sa.Insert, rows: Sequence[dict[str, Any]]
+) -> None:
+    """Insert rows; if one is there, made just now, have the transaction begin again."""
+    try:
+        connection.execute(insert, rows)
+    except db_exception.DBDuplicateEntry as exc:
+        raise db_exception.RetryRequest(exc) from exc
+
+
 def _version(connection: sa.Connection) -> int | None:
     if not sa.inspect(connection).has_table(tables.schema_version.name):
         return None

@@ -17,11 +17,10 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 import sqlalchemy as sa
-from oslo_db import exception as db_exception
 
 from ironic_virt.compute import errors
 from ironic_virt.compute.db import records, tables
-from ironic_virt.compute.db.database import Part, reads, rows_in, writes
+from ironic_virt.compute.db.database import Part, insert_or_retry, reads, rows_in, writes
 
 _SERVICE = tables.services.c
 _POOL = tables.instances.c.pool
@@ -31,8 +30,10 @@ _COLUMNS = tables.columns(tables.services, records.ComputeService)
 class Services(Part):
     """The records of compute services."""
 
+    @writes
     def register(
         self,
+        connection: sa.Connection,
         host: str,
         *,
         version: str,
@@ -53,18 +54,10 @@ class Services(Part):
             "shard_key": shard_key,
             "last_seen_at": self._db.now(),
         }
-
-        def work(connection: sa.Connection) -> records.ComputeService:
-            if not _set(connection, host, **values):
-                new = records.ComputeService(**values, host=host)
-                connection.execute(sa.insert(tables.services).values(records.fields(new)))
-            return get(connection, host)
-
-        try:
-            return self._db.write(work)
-        except db_exception.DBDuplicateEntry:
-            # Another process of this name was first: now there is a record to take over.
-            return self._db.write(work)
+        if not _set(connection, host, **values):
+            new = records.fields(records.ComputeService(**values, host=host))
+            insert_or_retry(connection, sa.insert(tables.services), [new])
+        return get(connection, host)
 
     @writes
     def heartbeat(
