@@ -320,7 +320,6 @@ class Service:
             return None
 
     def _task_ended(self, instance: records.Instance) -> None:
-        self._virtapi.forget_progress(instance.uuid)
         if instance.node is not None:
             given_back = instance.task_state == TaskState.DELETING
             self._tracker.forget(instance.node, given_back=given_back)

@@ -144,11 +144,6 @@ class ServiceVirtAPI(virt.VirtAPI):
         if reports:
             self._db.instances.progress_of_all(reports)
 
-    def forget_progress(self, uuid: str) -> None:
-        """Forget the progress of an instance's task, which has ended."""
-        with self._lock:
-            self._progress.pop(uuid, None)
-
 
 def _record(instance: Any) -> Instance:
     """The record that the task began with, which the driver hands back."""
