@@ -107,7 +107,6 @@ class Service:
             *(conf, self.driver, database, self.incarnation, self._executor),
             may_act=self.may_act,
             on_end=self._task_ended,
-            wake=self.wake,
             clock=clock,
         )
         self._wait_until = 0.0
@@ -164,10 +163,6 @@ class Service:
         """Start all loops, each in a thread."""
         for loop in self._loops.values():
             loop.start()
-
-    def wake(self) -> None:
-        """Look now what is wanted; for those who have just written it in this process."""
-        self._loops["tasks"].wake()
 
     def reload(self) -> None:
         """Read the files again; mutable options hold from now on, or from the next refresh on."""

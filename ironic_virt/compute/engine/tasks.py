@@ -57,7 +57,6 @@ class Tasks:
     :param executor: the tasks' threads.
     :param may_act: says whether this process may still act for the host.
     :param on_end: called in a task's thread when it has ended.
-    :param wake: has :meth:`look` called soon.
     :param clock: a monotonic clock in seconds.
     """
 
@@ -71,7 +70,6 @@ class Tasks:
         *,
         may_act: Callable[[], bool] = lambda: True,
         on_end: Callable[[Instance], None] = lambda _instance: None,
-        wake: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._conf = conf
@@ -81,7 +79,6 @@ class Tasks:
         self._executor = executor
         self._may_act = may_act
         self._on_end = on_end
-        self._wake = wake
         self._clock = clock
         self._build = Build(conf, driver, database, incarnation)
         self._changed = threading.Condition()
@@ -201,15 +198,13 @@ class Tasks:
     # -- a task ---------------------------------------------------------------
 
     def _run(self, uuid: str, verb: Verb) -> None:
-        instance, looks_again = None, False
+        instance = None
         self._take_place()
         try:
             instance = self._read(uuid, verb.task)
-            if instance is None:
-                looks_again = True
-            else:
+            if instance is not None:
                 _log_context(instance)
-                looks_again = self.carry_out(verb, instance)
+                self.carry_out(verb, instance)
                 self._delays.pop((uuid, verb.task), None)
         except exceptions.WaitCancelled as error:
             LOG.info("%s. %s goes on later", error, verb.task)
@@ -228,8 +223,6 @@ class Tasks:
                 self._changed.notify_all()
             if instance is not None:
                 self._on_end(instance)
-            if looks_again:
-                self._wake()
 
     def _read(self, uuid: str, task: TaskState) -> Instance | None:
         """The instance, if that is still wanted of it, and this process may act."""
@@ -248,11 +241,10 @@ class Tasks:
         say = LOG.debug if previous else LOG.warning
         say("Instance %s: %s is tried again in %.0f s: %s", uuid, task, seconds, reason)
 
-    def carry_out(self, verb: Verb, instance: Instance) -> bool:
+    def carry_out(self, verb: Verb, instance: Instance) -> None:
         """Go on with a task wherever it stands.
 
         :param instance: its record, read just now.
-        :returns: whether something else may be wanted of the instance by now.
         :raises TryLater: nothing was decided.
         :raises WaitCancelled: the service stops, or the instance isn't its any more.
         :raises RecordsError: the outcome could not be written.
@@ -264,7 +256,7 @@ class Tasks:
             raise
         except exceptions.BuildAborted as error:
             LOG.info("%s", error)
-            return True
+            return
         except verb.later as error:
             raise TryLater(one_line(error)) from error
         except Exception as error:
@@ -273,11 +265,11 @@ class Tasks:
                     "[unexpected-error] Instance %s: the driver broke off", instance.uuid
                 )
             settled = self._failed(verb, task, error)
-        if settled is None or not self._instances.settle(instance, settled, self._incarnation):
-            return True
-        if settled.vm_state is VmState.DELETED:
+        if settled is None:
+            return
+        is_written = self._instances.settle(instance, settled, self._incarnation)
+        if is_written and settled.vm_state is VmState.DELETED:
             LOG.info("Instance %s is deleted", instance.uuid)
-        return False
 
     def _failed(self, verb: Verb, task: Task, error: Exception) -> Settled | None:
         """What an instance is after an error; ``None``: its build goes on, or is not wanted."""
