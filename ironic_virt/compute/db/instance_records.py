@@ -8,11 +8,11 @@ and its node, or not at all.
 
 from __future__ import annotations
 
-import uuid as uuids
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
+from oslo_context import context as oslo_context
 from oslo_db import exception as db_exception
 
 from ironic_virt import virt
@@ -161,7 +161,7 @@ class Instances(Outcomes):
         current_time = self._db.now()
         instances = []
         for new, place in choices:
-            request_id = new.request_id or _new_request_id()
+            request_id = new.request_id or oslo_context.generate_request_id()
             values = {**records.fields(new), **place_values(place), **state}
             values |= {"request_id": request_id, "created_at": current_time}
             instances.append(records.Instance(**values))
@@ -203,7 +203,7 @@ class Instances(Outcomes):
             reason = "it is on no node; it can only be deleted"
         if reason := reason or verb.objection(instance, arguments):
             raise errors.ConflictingRequest(uuid, reason)
-        request_id = request_id or _new_request_id()
+        request_id = request_id or oslo_context.generate_request_id()
         if task_state is TaskState.DELETING and instance.host is None:
             remove(connection, uuid, current_time)
             return instance.as_deleted(request_id)
@@ -224,8 +224,3 @@ class Instances(Outcomes):
                 taken = f"server {exc.holder} has the interface {exc.port}"
                 raise errors.ConflictingRequest(uuid, taken) from exc
         return get(connection, uuid)
-
-
-def _new_request_id() -> str:
-    """A request id of the form that OpenStack's logs have."""
-    return f"req-{uuids.uuid4()}"
