@@ -121,10 +121,14 @@ class Database:
         :raises InvalidConfiguration: its disk is full.
         """
         make = self._is_embedded if make is None else make
-        if make and self._is_embedded:
-            engines.make_directory(self.engine)
-        if not make and self._is_missing():
-            raise self._mismatch(None)
+        name = self.engine.url.database or ""
+        if self.is_sqlite and not name.startswith("file:"):
+            file = pathlib.Path(name)
+            if make:
+                engines.make_file(file, in_directory=self._is_embedded)
+            elif not file.exists():
+                # Connecting would make one.
+                raise self._mismatch(None)
         self.is_new = make and self.version() is None
         if self.is_new:
             self._make_tables()
@@ -143,11 +147,6 @@ class Database:
         :raises DatabaseError: it can't be asked.
         """
         return self.read(_version)
-
-    def _is_missing(self) -> bool:
-        """Whether it is of an SQLite file that isn't there; connecting would make one."""
-        file = self.engine.url.database or ""
-        return self.is_sqlite and not (file.startswith("file:") or pathlib.Path(file).exists())
 
     def _mismatch(self, number: int | None) -> errors.SchemaMismatch:
         if number is None:

@@ -18,7 +18,6 @@ from __future__ import annotations
 import contextlib
 import datetime
 import functools
-import os
 import pathlib
 import time
 from collections.abc import Callable
@@ -124,7 +123,6 @@ def make_engine(conf: cfg.ConfigOpts) -> sa.Engine:
         raise exceptions.InvalidConfiguration(_OPTION, reason) from exc
     exc_filters.register_engine(engine)
     if backend == SQLITE:
-        sa.event.listen(engine, "do_connect", _make_file)
         sa.event.listen(engine, "connect", functools.partial(_set_up_sqlite, options))
         # Python's own comes too late, and not before what changes tables.
         sa.event.listen(engine, "begin", _begin)
@@ -133,31 +131,24 @@ def make_engine(conf: cfg.ConfigOpts) -> sa.Engine:
     return engine
 
 
-def make_directory(engine: sa.Engine) -> None:
-    """Make the directory of the embedded database's file.
-
-    :raises InvalidConfiguration: it can't be made.
-    """
-    directory = pathlib.Path(engine.url.database or "").parent
-    try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as exc:
-        raise exceptions.InvalidConfiguration(
-            "[DEFAULT] state_path", f"{directory} can't be made: {exc.strerror}"
-        ) from exc
-
-
-def _make_file(_dialect: object, _record: object, arguments: Any, _options: object) -> None:
-    """Make the file of an SQLite database that is new, for its owner alone.
+def make_file(file: pathlib.Path, *, in_directory: bool) -> None:
+    """Make the file of an SQLite database for its owner alone.
 
     SQLite makes the files of its log with the same permissions.
+
+    :param in_directory: make its directory, too.
+    :raises InvalidConfiguration: that can't be made.
     """
-    name = str(arguments[0])
-    if name.startswith("file:"):
-        return
+    if in_directory:
+        try:
+            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as exc:
+            raise exceptions.InvalidConfiguration(
+                "[DEFAULT] state_path", f"{file.parent} can't be made: {exc.strerror}"
+            ) from exc
     # What goes wrong here goes wrong again when SQLite opens it, which says what.
     with contextlib.suppress(OSError):
-        os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        file.touch(mode=0o600, exist_ok=False)
 
 
 def _begin(connection: sa.Connection) -> None:

@@ -87,6 +87,6 @@ def test_a_state_path_that_can_t_be_made_is_named(load: Load, tmp_path: pathlib.
 @pytest.mark.parametrize(("value", "synchronous"), [("true", 2), ("false", 0)])
 def test_a_file_is_written_through_unless_told_otherwise(load, value, synchronous) -> None:
     engine = engines.make_engine(load(None, f"sqlite_synchronous = {value}"))
-    engines.make_directory(engine)
+    engines.make_file(pathlib.Path(engine.url.database or ""), in_directory=True)
     with engine.connect() as connection:
         assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == synchronous
