@@ -39,8 +39,6 @@ class ComputeNodeLike(Protocol):
     @property
     def host(self) -> str: ...
     @property
-    def hypervisor_type(self) -> str: ...
-    @property
     def vcpus(self) -> int: ...
     @property
     def memory_mb(self) -> int: ...
@@ -77,7 +75,7 @@ class HostState:
         self.host = record.host
         self.nodename = record.uuid
         self.num_instances = num_instances
-        self.hypervisor_type = record.hypervisor_type
+        self.hypervisor_type = "ironic"
         self.resource_class = record.resource_class
         self.placement_class = placement_class(self.resource_class) if self.resource_class else ""
         self.traits = record.traits

@@ -17,8 +17,6 @@ from ironic_virt.compute.errors import one_line
 from ironic_virt.compute.networks import Network
 from ironic_virt.compute.states import VmState
 
-IRONIC = "ironic"
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ComputeService:
@@ -62,8 +60,6 @@ class ComputeNode:
     :param instance_uuid: the instance that has claimed it.
     """
 
-    hypervisor_type: ClassVar[str] = IRONIC
-
     uuid: str
     vcpus: int = 0
     memory_mb: int = 0
@@ -94,7 +90,6 @@ class NodePool:
     :param reserved: how many of the others can't be given to an instance.
     """
 
-    hypervisor_type: ClassVar[str] = IRONIC
     in_use: ClassVar[bool] = False
     instance_uuid: ClassVar[str | None] = None
 

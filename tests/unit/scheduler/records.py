@@ -20,7 +20,6 @@ class Record:
 
     uuid: str = "node-1"
     host: str = "compute-1"
-    hypervisor_type: str = "ironic"
     vcpus: int = 8
     memory_mb: int = 16384
     local_gb: int = 480
