@@ -188,13 +188,12 @@ class Service:
 
         :returns: the instances whose tasks have not ended.
         """
-        self._tasks.drain()
+        self._tasks.stop()
         for name in ("tasks", "report"):
             self._loops[name].stop(timeout=1.0)
         with self._watching_database():
             self._db.services.leave(self.host, self.incarnation)
         begun = self._tasks.wait(0)
-        self._tasks.stop()
         self.driver.cleanup_host()
         unfinished = self._tasks.wait(max(CANCEL_SECONDS, timeout))
         if begun:

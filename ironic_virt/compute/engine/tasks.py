@@ -85,7 +85,7 @@ class Tasks:
         # Task states by instance: what is begun, and what was wanted at the last look.
         self._running: dict[str, str] = {}
         self._working = self._resuming = 0
-        self._draining = self._stopping = False
+        self._stopping = False
         self._requested: Mapping[str, str] = {}
         # By instance and task state: the last delay, and when it ends.
         self._delays: dict[tuple[str, str], tuple[float, float]] = {}
@@ -106,12 +106,8 @@ class Tasks:
             if task in BY_TASK and self.is_due(uuid, task) and self._begin(uuid, task):
                 self._executor.submit(self._run, uuid, BY_TASK[TaskState(task)])
 
-    def drain(self) -> None:
-        """Begin nothing any more."""
-        self._draining = True
-
     def stop(self) -> None:
-        """Let waiting tasks go on at once, without a limit, so that they end."""
+        """Begin nothing any more; what waits for its turn goes on at once, so that it ends."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
@@ -130,7 +126,7 @@ class Tasks:
         return self._delays.get((uuid, task), (0, 0))[1] <= self._clock()
 
     def _begins(self) -> bool:
-        return self._may_act() and not self._draining
+        return self._may_act() and not self._stopping
 
     def _begin(self, uuid: str, task: str) -> bool:
         with self._changed:
