@@ -60,10 +60,17 @@ class SchemaMismatch(RecordsError):
     :param version: that of the tables; ``None``: there are none.
     """
 
-    def __init__(self, url: str, version: int | None, needed: int, advice: str) -> None:
+    def __init__(self, url: str, version: int | None, needed: int) -> None:
         self.version = version
         has = f"tables of version {version}, not {needed}"
-        has = "no tables" if version is None else has
+        if version is None:
+            has, advice = "no tables", "start 'ironic-virt-compute', which makes them"
+        elif version > needed:
+            advice = "that is of a newer version; upgrade this package"
+        else:
+            advice = (
+                "use an empty database, and take the servers over with 'ironic-virt server adopt'"
+            )
         super().__init__(f"The database {url} has {has}: {advice}")
 
 

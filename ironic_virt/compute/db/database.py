@@ -128,13 +128,13 @@ class Database:
                 engines.make_file(file, in_directory=self._is_embedded)
             elif not file.exists():
                 # Connecting would make one.
-                raise self._mismatch(None)
+                raise errors.SchemaMismatch(self.url, None, tables.VERSION)
         self.is_new = make and self.version() is None
         if self.is_new:
             self._make_tables()
             LOG.info("Made the tables of %s, version %d", self.url, tables.VERSION)
         if (version := self.version()) != tables.VERSION:
-            raise self._mismatch(version)
+            raise errors.SchemaMismatch(self.url, version, tables.VERSION)
         return self
 
     def close(self) -> None:
@@ -147,17 +147,6 @@ class Database:
         :raises DatabaseError: it can't be asked.
         """
         return self.read(_version)
-
-    def _mismatch(self, number: int | None) -> errors.SchemaMismatch:
-        if number is None:
-            advice = "start 'ironic-virt-compute', which makes them"
-        elif number > tables.VERSION:
-            advice = "that is of a newer version; upgrade this package"
-        else:
-            advice = (
-                "use an empty database, and take the servers over with 'ironic-virt server adopt'"
-            )
-        return errors.SchemaMismatch(self.url, number, tables.VERSION, advice)
 
     def _make_tables(self) -> None:
         tries = _MAKING_TRIES
