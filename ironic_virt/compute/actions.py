@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from ironic_virt import exceptions, virt
 from ironic_virt.compute.errors import one_line
@@ -124,15 +124,9 @@ def power_off(task: Task) -> Settled:
     return _runs(task, virt.PowerState.SHUTDOWN)
 
 
-def reboot(task: Task) -> Settled:
-    """Ask the system to reboot."""
-    task.driver.reboot(task.instance, "SOFT")
-    return _runs(task, virt.PowerState.RUNNING)
-
-
-def reboot_hard(task: Task) -> Settled:
-    """Reboot without asking the system."""
-    task.driver.reboot(task.instance, "HARD")
+def reboot(task: Task, kind: Literal["SOFT", "HARD"] = "SOFT") -> Settled:
+    """Ask the system to reboot; ``HARD``: without asking."""
+    task.driver.reboot(task.instance, kind)
     return _runs(task, virt.PowerState.RUNNING)
 
 

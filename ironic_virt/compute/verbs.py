@@ -173,7 +173,7 @@ _ROWS = (
         name="hard_reboot",
         task=TaskState.REBOOTING_HARD,
         allowed_in=_RUNNING_OR_BROKEN,
-        carry_out=actions.reboot_hard,
+        carry_out=lambda task: actions.reboot(task, "HARD"),
         doing="Rebooting",
         until="they run again",
     ),

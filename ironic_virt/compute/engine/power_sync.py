@@ -21,7 +21,7 @@ from ironic_virt.compute.actions import VM_STATES, Settled
 from ironic_virt.compute.db import Database
 from ironic_virt.compute.db.records import Fault, Instance
 from ironic_virt.compute.errors import one_line
-from ironic_virt.compute.states import OWN_POWER, SETTLED, VmState
+from ironic_virt.compute.states import SETTLED, VmState
 
 if TYPE_CHECKING:
     from ironic_virt.driver import IronicDriver
@@ -81,7 +81,8 @@ class PowerSync:
 
     def _compare(self, instance: Instance, power_state: virt.PowerState) -> None:
         vm_state = VmState(instance.vm_state)
-        if vm_state in OWN_POWER:
+        if vm_state in VM_STATES.values():
+            # It runs its own system, or would.
             vm_state = VM_STATES.get(power_state, vm_state)
         if (instance.power_state, instance.vm_state) == (power_state, vm_state):
             return
