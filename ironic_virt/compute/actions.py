@@ -19,6 +19,7 @@ from ironic_virt.compute.errors import one_line
 from ironic_virt.compute.states import VmState
 
 if TYPE_CHECKING:
+    from ironic_virt.compute.build import Build
     from ironic_virt.compute.db.records import Fault, Instance
     from ironic_virt.driver import IronicDriver
 
@@ -74,11 +75,13 @@ class Task:
 
     :param instance: its record, read just now.
     :param shutdown_timeout: seconds that its system has to shut down.
+    :param build: builds it.
     """
 
     driver: IronicDriver
     instance: Instance
     shutdown_timeout: int
+    build: Build
 
     @property
     def vm_state(self) -> VmState:

@@ -36,8 +36,9 @@ class Verb:
     :param task: what is wanted from then on.
     :param allowed_in: the states in which it can be asked for, as long as nothing else is
         wanted; none: it comes with the instance itself.
-    :param carry_out: does it, and returns what the instance is then.
-    :param failed: says what the instance is after an error.
+    :param carry_out: does it, and returns what the instance is then; ``None``: it is not wanted
+        any more.
+    :param failed: says what the instance is after an error; ``None``: the task goes on.
     :param later: errors that decide nothing: the task is carried out again.
     :param check: raises :class:`InvalidRequest` if the arguments can't be right.
     :param objection: says why an instance can't take it, in words for its sender.
@@ -50,8 +51,8 @@ class Verb:
     name: str
     task: TaskState
     allowed_in: frozenset[VmState]
-    carry_out: Callable[[Task], Settled]
-    failed: Callable[[Task, Exception], Settled] = actions.as_before
+    carry_out: Callable[[Task], Settled | None]
+    failed: Callable[[Task, Exception], Settled | None] = actions.as_before
     later: tuple[type[Exception], ...] = actions.OUT_OF_REACH
     check: Callable[[Arguments], None] = lambda arguments: None
     objection: Callable[[Instance, Arguments], str | None] = lambda instance, arguments: None
@@ -116,10 +117,6 @@ def _other_ports(instance: Instance) -> tuple[virt.Vif, ...]:
     return tuple(port for port in instance.ports if port.id != instance.arguments["vif"])
 
 
-def _build(task: Task) -> Settled:
-    raise NotImplementedError("the engine builds, by ironic_virt.compute.build")
-
-
 # -- the rows -----------------------------------------------------------------
 
 _RUNNING_OR_BROKEN = frozenset({VmState.ACTIVE, VmState.STOPPED, VmState.ERROR})
@@ -129,8 +126,8 @@ _ROWS = (
         name="create",
         task=TaskState.SPAWNING,
         allowed_in=frozenset(),
-        carry_out=_build,
-        failed=actions.in_error,
+        carry_out=lambda task: task.build(task),
+        failed=lambda task, error: task.build.failed(task, error),
         launches=True,
         doing="Building",
         until="all are built or have failed",

@@ -30,13 +30,13 @@ from oslo_context import context as oslo_context
 from oslo_log import log as logging
 
 from ironic_virt import exceptions
-from ironic_virt.compute.actions import Settled, Task, TryLater
+from ironic_virt.compute.actions import Task, TryLater
 from ironic_virt.compute.build import Build
 from ironic_virt.compute.db import Database
 from ironic_virt.compute.db.records import Fault, Instance
 from ironic_virt.compute.errors import DatabaseError, NoSuchInstance, RecordsError, one_line
 from ironic_virt.compute.states import TaskState, VmState
-from ironic_virt.compute.verbs import BY_TASK, CREATE, Verb
+from ironic_virt.compute.verbs import BY_TASK, Verb
 
 if TYPE_CHECKING:
     from ironic_virt.driver import IronicDriver
@@ -245,9 +245,9 @@ class Tasks:
         :raises WaitCancelled: the service stops, or the instance isn't its any more.
         :raises RecordsError: the outcome could not be written.
         """
-        task = Task(self._driver, instance, self._conf.compute.shutdown_timeout)
+        task = Task(self._driver, instance, self._conf.compute.shutdown_timeout, self._build)
         try:
-            settled = (self._build if verb is CREATE else verb.carry_out)(task)
+            settled = verb.carry_out(task)
         except (exceptions.WaitCancelled, RecordsError, TryLater):
             raise
         except exceptions.BuildAborted as error:
@@ -260,20 +260,17 @@ class Tasks:
                 LOG.exception(
                     "[unexpected-error] Instance %s: the driver broke off", instance.uuid
                 )
-            settled = self._failed(verb, task, error)
+            settled = verb.failed(task, error)
+            if settled is not None and settled.fault is None:
+                LOG.error(
+                    "[task-failed] Instance %s, %s: %s", instance.uuid, verb.task, one_line(error)
+                )
+                settled = dataclasses.replace(settled, fault=Fault.of(error))
         if settled is None:
             return
         is_written = self._instances.settle(instance, settled, self._incarnation)
         if is_written and settled.vm_state is VmState.DELETED:
             LOG.info("Instance %s is deleted", instance.uuid)
-
-    def _failed(self, verb: Verb, task: Task, error: Exception) -> Settled | None:
-        """What an instance is after an error; ``None``: its build goes on, or is not wanted."""
-        if verb is CREATE:
-            return self._build.failed(task, error)
-        uuid = task.instance.uuid
-        LOG.error("[task-failed] Instance %s, %s: %s", uuid, verb.task, one_line(error))
-        return dataclasses.replace(verb.failed(task, error), fault=Fault.of(error))
 
 
 def _log_context(instance: Instance) -> None:
