@@ -107,7 +107,7 @@ class Tracker:
         }
         uuids = [name for name in names if name not in pools] if pools else names
         news = [uuid for uuid in uuids if self._is_news(uuid, versions)]
-        reports = [report for uuid in news if (report := self._report(uuid, picks))]
+        reports = [report for uuid in news if (report := self._report(uuid))]
         if reports:
             self._save(reports, versions)
             clean = {report.uuid for report in reports if not report.cleaning}
@@ -168,18 +168,12 @@ class Tracker:
             if report.uuid not in conflicts:
                 self._written[report.uuid] = versions[report.uuid]
 
-    def _report(self, uuid: str, in_pool: bool) -> ComputeNode | None:
-        """What the driver says of a node.
-
-        :param in_pool: a pool offers it; its own record is there for its instance alone,
-            and stays as it is (``None``) when Ironic doesn't have the node any more.
-        """
+    def _report(self, uuid: str) -> ComputeNode | None:
+        """What the driver says of a node; ``None``: it is gone since it was listed."""
         try:
             resource = self._driver.get_available_resource(uuid)
             inventory = self._driver.get_inventory(uuid)
         except NodeNotAvailable as error:
-            if not in_pool:
-                raise
             LOG.debug("The record of node %s stays as it is: %s", uuid, error)
             return None
         return ComputeNode(
@@ -228,7 +222,6 @@ class Tracker:
         if self._withdrawn:
             return
         # Compare all when they are listed again.
-        self._written.clear()
         self._rounds = 0
         self._nodes.withdraw(self._host)
         self._pools.withdraw(self._host)
