@@ -70,8 +70,8 @@ class Client:
             client = self._api.Requests(self._conf, opened)
             (request,) = client.create(wanted(0))
             took, used = time.perf_counter() - begun, time.process_time() - used
-        if request.instance.node is None:
-            raise AssertionError(f"no node: {request.instance}")
+        if request.node is None:
+            raise AssertionError(f"no node: {request}")
         return {"wall": took, "cpu": used}
 
     def race(self) -> list[str]:
@@ -79,7 +79,7 @@ class Client:
         with contextlib.closing(self._db.Database(self._conf).open()) as opened:
             client = self._api.Requests(self._conf, opened)
             made = [client.create(wanted(number)) for number in self._numbers]
-        return [str(request.instance.node) for (request,) in made]
+        return [str(request.node) for (request,) in made]
 
 
 def wanted(number: int) -> Any:

@@ -17,7 +17,6 @@ from ironic_virt.compute.errors import RequestTimeout
 from ironic_virt.compute.states import ALL_STATUSES
 
 if TYPE_CHECKING:
-    from ironic_virt.compute.api import Request
     from ironic_virt.compute.db.records import Instance
 
 _PASSWORD = "adminPass"
@@ -168,7 +167,7 @@ server rescue --wait web --password-file ~/rescue-password
         password = None if self.code else self._generated
         return output.one({**self.columns, _PASSWORD: lambda server: password}, result)
 
-    def follow(self, requests: Sequence[Request], args: argparse.Namespace) -> list[Instance]:
+    def follow(self, requests: Sequence[Instance], args: argparse.Namespace) -> list[Instance]:
         """Wait until it has ended."""
         try:
             return super().follow(requests, args)

@@ -19,8 +19,7 @@ from ironic_virt.compute import images
 from ironic_virt.compute.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from ironic_virt.compute.api import Request
-    from ironic_virt.compute.db.records import NewInstance
+    from ironic_virt.compute.db.records import Instance, NewInstance
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 2.0
 """Seconds between two searches for a node while some are being cleaned."""
@@ -161,7 +160,7 @@ server create --flavor gold --wait web -f value -c id \\
         columns = self.columns_of(args)
         return output.table(columns, result) if args.count > 1 else output.one(columns, result[0])
 
-    def _created(self, new: NewInstance, args: argparse.Namespace) -> Sequence[Request]:
+    def _created(self, new: NewInstance, args: argparse.Namespace) -> Sequence[Instance]:
         """Request the servers; with ``--wait``, repeat while nodes for them are being cleaned.
 
         The records notify nobody of a change, so this polls.

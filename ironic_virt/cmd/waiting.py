@@ -16,7 +16,7 @@ from ironic_virt.cmd.configured import Configured, Each
 from ironic_virt.compute.verbs import BY_NAME
 
 if TYPE_CHECKING:
-    from ironic_virt.compute.api import Outcome, Request, Requests
+    from ironic_virt.compute.api import Outcome, Requests
     from ironic_virt.compute.db.records import Instance
 
 
@@ -51,7 +51,7 @@ class Asking(Configured):
 
         return Requests(self.conf, self.db)
 
-    def follow(self, requests: Sequence[Request], args: argparse.Namespace) -> list[Instance]:
+    def follow(self, requests: Sequence[Instance], args: argparse.Namespace) -> list[Instance]:
         """With ``--wait``, wait until all requests have ended, and log those that failed.
 
         :returns: the instances as they are then, one for each request.
@@ -60,17 +60,17 @@ class Asking(Configured):
         if not args.wait:
             for host in self.requests.down(requests):
                 self.app.LOG.warning(_DOWN, host)
-            return [request.instance for request in requests]
+            return list(requests)
         outcomes = self._outcomes(requests, args.timeout)
         for outcome in outcomes:
             if outcome.error is not None:
                 self.fail(f"Server {outcome.instance.name}: {outcome.error}")
         return [outcome.instance for outcome in outcomes]
 
-    def _outcomes(self, requests: Sequence[Request], timeout: float | None) -> Sequence[Outcome]:
+    def _outcomes(self, requests: Sequence[Instance], timeout: float | None) -> Sequence[Outcome]:
         for host in self.requests.down(requests):
             self.say(_DOWN % host)
-        subject = requests[0].instance.name if len(requests) == 1 else f"{len(requests)} servers"
+        subject = requests[0].name if len(requests) == 1 else f"{len(requests)} servers"
         self.say(f"{BY_NAME[self.verb].doing} {subject} ...")
         began, shown = time.monotonic(), dict[str, str]()
 
@@ -103,7 +103,7 @@ class _Ask(Asking, Each):
     def act(self, args: argparse.Namespace) -> None:
         self.verb = getattr(args, "verb", None) or self.verb
         self.more = {"hard": True} if getattr(args, "hard", False) else {}
-        self.asked: list[Request] = []
+        self.asked: list[Instance] = []
         super().act(args)
         if self.asked:
             self.follow(self.asked, args)

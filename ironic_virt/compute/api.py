@@ -27,7 +27,8 @@ from ironic_virt.compute.errors import (
     InvalidRequest,
     RequestTimeout,
 )
-from ironic_virt.compute.verbs import BY_NAME, CREATE, DELETE, LONGEST_NAME, check_port
+from ironic_virt.compute.states import TaskState
+from ironic_virt.compute.verbs import BY_NAME, LONGEST_NAME, check_port
 from ironic_virt.request.spec import RequestSpec
 from ironic_virt.scheduler.filter_scheduler import FilterScheduler
 
@@ -37,18 +38,6 @@ LARGEST_USER_DATA = 64 * 1024
 # The first look comes soon, since many requests end at once; later ones cost the records less.
 _FIRST_LOOK_SECONDS = 0.1
 _LOOK_SECONDS = 0.5
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Request:
-    """Something that was asked for.
-
-    :param instance: as it was right after that; ``request_id`` is this one's.
-    :param verb: the name of a row of :mod:`ironic_virt.compute.verbs`.
-    """
-
-    instance: records.Instance
-    verb: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -65,6 +54,8 @@ class Outcome:
 
 class Requests:
     """What can be asked of the reference service.
+
+    What stands for a request is the instance as it was right after it, with its ``request_id``.
 
     :param conf: with ``[scheduler]``, as :func:`ironic_virt.conf.database.load` has it.
     :param database: opened.
@@ -91,7 +82,7 @@ class Requests:
 
     # -- asking ---------------------------------------------------------------
 
-    def create(self, new: records.NewInstance, count: int = 1) -> list[Request]:
+    def create(self, new: records.NewInstance, count: int = 1) -> Sequence[records.Instance]:
         """Ask for instances that are alike: choose nodes, claim them, have them built.
 
         Several are called ``name-1``, ``name-2`` and so on.  All of them are written down in one
@@ -119,12 +110,11 @@ class Requests:
             copies = self._copies(new, count)
             return self._db.instances.create_several(list(zip(copies, places, strict=True)))
 
-        instances = self._db.candidates.claim(
+        return self._db.candidates.claim(
             *(build, self._scheduler, spec, count), node=new.requested_node
         )
-        return [Request(instance, CREATE.name) for instance in instances]
 
-    def ask(self, verb: str, instance: str, **arguments: Any) -> Request:
+    def ask(self, verb: str, instance: str, **arguments: Any) -> records.Instance:
         """Ask for something of an instance that exists.
 
         :param verb: the name of a row of :mod:`ironic_virt.compute.verbs`: ``delete``,
@@ -144,19 +134,18 @@ class Requests:
         """
         row = BY_NAME[verb]
         row.check(arguments)
-        record = self._db.instances.request(
+        return self._db.instances.request(
             self._db.instances.get(instance).uuid,
             row.task,
             {name: value for name, value in arguments.items() if value is not None},
             request_id=f"req-{self._new_uuid()}",
         )
-        return Request(record, row.name)
 
     # -- waiting --------------------------------------------------------------
 
     def wait(
         self,
-        requests: Iterable[Request],
+        requests: Iterable[records.Instance],
         changed: Callable[[records.Instance], None] = lambda _instance: None,
         ended: Callable[[Outcome], None] = lambda _outcome: None,
         *,
@@ -177,10 +166,10 @@ class Requests:
         deadline = None if timeout is None else self._clock() + timeout
         pause = _FIRST_LOOK_SECONDS
         while True:
-            uuids = {request.instance.uuid for request in going_on.values()}
+            uuids = {request.uuid for request in going_on.values()}
             instances = self._db.instances.get_several(uuids)
             for number, request in list(going_on.items()):
-                before = seen.get(number, request.instance)
+                before = seen.get(number, request)
                 instance = instances.get(before.uuid) or before.as_deleted()
                 if seen.get(number) != instance:
                     seen[number] = instance
@@ -198,11 +187,10 @@ class Requests:
             self._sleep(min(remaining, pause))
             pause = min(pause * 1.5, _LOOK_SECONDS)
 
-    def down(self, requests: Iterable[Request]) -> Sequence[str]:
+    def down(self, requests: Iterable[records.Instance]) -> Sequence[str]:
         """The hosts that have to carry requests out and are not up now."""
         up = set(self._db.services.up())
-        instances = [request.instance for request in requests]
-        hosts = {instance.host for instance in instances if instance.task_state}
+        hosts = {request.host for request in requests if request.task_state}
         return sorted(host for host in hosts - up if host is not None)
 
     def node_name(self, node: str) -> str:
@@ -225,12 +213,12 @@ class Requests:
             )
 
 
-def _outcome(request: Request, instance: records.Instance) -> Outcome | None:
+def _outcome(request: records.Instance, instance: records.Instance) -> Outcome | None:
     """What became of a request; ``None``: it goes on."""
     if instance.is_deleted:
-        error = None if request.verb == DELETE.name else "the server was deleted meanwhile"
-        return Outcome(instance, error)
-    request_id = request.instance.request_id
+        was_wanted = request.is_deleted or request.task_state == TaskState.DELETING
+        return Outcome(instance, None if was_wanted else "the server was deleted meanwhile")
+    request_id = request.request_id
     if instance.task_state is not None and instance.request_id == request_id:
         return None
     fault = instance.fault

@@ -240,5 +240,3 @@ _ROWS = (
 
 BY_NAME = {verb.name: verb for verb in _ROWS}
 BY_TASK = {verb.task: verb for verb in _ROWS}
-CREATE = BY_NAME["create"]
-DELETE = BY_NAME["delete"]

@@ -142,7 +142,7 @@ class Users:
         asked = Asked(verb, "", self._now(), value)
         try:
             request = self._requests.ask(verb, row.uuid, **arguments)
-            asked.request_id = str(request.instance.request_id)
+            asked.request_id = str(request.request_id)
         except _LOST:
             asked.request_id, asked.unsure = self._last_id, True
         except exceptions.IronicVirtError:

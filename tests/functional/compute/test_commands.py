@@ -18,7 +18,7 @@ from oslo_config import cfg
 
 from ironic_virt import virt
 from ironic_virt.cmd import server_create
-from ironic_virt.compute.api import Outcome, Request, Requests
+from ironic_virt.compute.api import Outcome, Requests
 from ironic_virt.compute.db import Database, records
 from ironic_virt.compute.states import TaskState, VmState
 from tests import log_watch
@@ -353,7 +353,9 @@ def test_a_rescue_that_is_not_waited_for_tells_its_password(run, db, web, tmp_pa
 def test_a_rescue_that_failed_shows_no_password(run, db, web, monkeypatch) -> None:
     fault = records.Fault("the ramdisk is broken; the server runs its own system")
 
-    def carried_out(self: Requests, asked: Sequence[Request], *args: object) -> list[Outcome]:
+    def carried_out(
+        self: Requests, asked: Sequence[records.Instance], *args: object
+    ) -> list[Outcome]:
         assert failed(db, web, TaskState.RESCUING, fault, vm_state=VmState.ACTIVE)
         return [Outcome(db.instances.get(web), fault.message)]
 

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from ironic_virt import virt
 from ironic_virt.compute import errors
-from ironic_virt.compute.api import Request, Requests
+from ironic_virt.compute.api import Requests
 from ironic_virt.compute.db import Database, records, tables
 from ironic_virt.compute.db.candidates import Candidates
 from ironic_virt.compute.states import TaskState, VmState
@@ -74,7 +74,7 @@ def asking(database_conf, db, nodes, pauses) -> Requests:
 
 
 @pytest.fixture
-def request_(asking: Requests) -> Request:
+def request_(asking: Requests) -> records.Instance:
     """A server ``web`` that is wanted."""
     (request,) = asking.create(wanted(display_name="web"))
     return request
@@ -84,11 +84,11 @@ def claimed(db: Database) -> set[str]:
     return {node.uuid for node in db.compute_nodes.list() if node.instance_uuid is not None}
 
 
-def finish(db: Database, request: Request, **values: object) -> None:
-    task = TaskState(request.instance.task_state or "")
+def finish(db: Database, request: records.Instance, **values: object) -> None:
+    task = TaskState(request.task_state or "")
     assert ended(
         db,
-        request.instance.uuid,
+        request.uuid,
         task,
         **{"vm_state": VmState.ACTIVE, **values},  # type: ignore[arg-type]
     )
@@ -99,9 +99,9 @@ def finish(db: Database, request: Request, **values: object) -> None:
 
 def test_several_are_numbered_and_have_a_node_each(asking, db, nodes):
     asked = asking.create(wanted(display_name="web"), 3)
-    assert [one.instance.display_name for one in asked] == ["web-1", "web-2", "web-3"]
-    assert {one.instance.node for one in asked} == claimed(db) == set(nodes)
-    assert len({one.instance.request_id for one in asked}) == len(db.instances.list()) == 3
+    assert [one.display_name for one in asked] == ["web-1", "web-2", "web-3"]
+    assert {one.node for one in asked} == claimed(db) == set(nodes)
+    assert len({one.request_id for one in asked}) == len(db.instances.list()) == 3
 
 
 def test_rather_none_than_too_few(asking: Requests, db: Database, nodes: list[str]) -> None:
@@ -152,7 +152,7 @@ def test_places_of_a_pool_are_given_to_all_or_none(database_conf, db) -> None:
     with pytest.raises(NoValidHost):
         asking.create(wanted(), 4)
     asked = asking.create(wanted(), 3)
-    assert [one.instance.pool for one in asked] == ["gold~one"] * 3
+    assert [one.pool for one in asked] == ["gold~one"] * 3
     (pool,) = db.pools.list()
     assert (pool.used, pool.free) == (3, 0)
 
@@ -169,7 +169,7 @@ def test_a_node_that_was_taken_meanwhile_costs_another_try(asking, db, nodes, mo
     others = list(nodes[:2])
     monkeypatch.setattr(db.candidates, "offer", old_news)
     (request,) = asking.create(wanted())
-    assert request.instance.node == nodes[2]
+    assert request.node == nodes[2]
     for count in (1, 2):
         with pytest.raises(NoValidHost, match="none of 3 nodes is free"):
             asking.create(wanted(), count)
@@ -205,7 +205,7 @@ def test_a_flavor_of_unknown_form_is_refused_and_nothing_written(asking, db, spe
 
 
 def test_whoever_waits_is_told_each_step_and_the_end(asking, pauses, db, request_) -> None:
-    uuid = request_.instance.uuid
+    uuid = request_.uuid
     pauses.happenings = [
         lambda: db.instances.progress_of_all({uuid: ("deploying", "wait call-back")}),
         lambda: None,
@@ -220,19 +220,19 @@ def test_whoever_waits_is_told_each_step_and_the_end(asking, pauses, db, request
 def test_a_build_that_fails_says_why(asking: Requests, pauses: Pauses, db: Database) -> None:
     asked = first, second = asking.create(wanted(), 2)
     pauses.happenings = [
-        lambda: failed(db, first.instance.uuid, TaskState.SPAWNING, FAULT),
+        lambda: failed(db, first.uuid, TaskState.SPAWNING, FAULT),
         lambda: finish(db, second),
     ]
     ended: list[str] = []
     outcomes = asking.wait(asked, ended=lambda outcome: ended.append(outcome.instance.uuid))
     assert [outcome.error for outcome in outcomes] == [FAULT.message, None]
-    assert ended == [first.instance.uuid, second.instance.uuid]
+    assert ended == [first.uuid, second.uuid]
 
 
 def test_a_build_on_another_node_is_still_going_on(asking, pauses, db, nodes, request_) -> None:
-    other = next(node for node in nodes if node != request_.instance.node)
+    other = next(node for node in nodes if node != request_.node)
     pauses.happenings = [
-        lambda: db.instances.reschedule(request_.instance, db.compute_nodes.get(other), FAULT),
+        lambda: db.instances.reschedule(request_, db.compute_nodes.get(other), FAULT),
         lambda: finish(db, request_),
     ]
     seen: list[str | None] = []
@@ -248,7 +248,7 @@ def test_a_verb_of_several_tasks_goes_on_until_its_end(asking, pauses, db, reque
 
     pauses.happenings = [
         next_task,
-        lambda: failed(db, request_.instance.uuid, TaskState.POWERING_ON, FAULT),
+        lambda: failed(db, request_.uuid, TaskState.POWERING_ON, FAULT),
     ]
     (outcome,) = asking.wait([request_])
     assert outcome.error == FAULT.message
@@ -261,7 +261,7 @@ def test_what_others_ask_for_later_is_not_taken_for_ones_own(asking, pauses, db,
     def done_and_asked_for_again_in_vain() -> None:
         finish(db, first)
         asking.ask("hard_reboot", "web")
-        failed(db, request_.instance.uuid, TaskState.REBOOTING_HARD, FAULT)
+        failed(db, request_.uuid, TaskState.REBOOTING_HARD, FAULT)
 
     pauses.happenings = [done_and_asked_for_again_in_vain]
     (outcome,) = asking.wait([first])
@@ -269,8 +269,8 @@ def test_what_others_ask_for_later_is_not_taken_for_ones_own(asking, pauses, db,
 
 
 def test_two_deletes_both_see_the_end_and_supersede_a_build(asking, pauses, db, request_) -> None:
-    uuid = request_.instance.uuid
-    deletes: list[Request] = []
+    uuid = request_.uuid
+    deletes: list[records.Instance] = []
     pauses.happenings = [lambda: deletes.append(asking.ask("delete", "web"))]
     (outcome,) = asking.wait([request_])
     assert outcome.error == "superseded by a delete"
@@ -288,9 +288,9 @@ def test_what_is_too_late_is_named_and_still_holds(asking, pauses, db) -> None:
     pauses.happenings = [lambda: finish(db, first), lambda: None, lambda: None]
     with pytest.raises(errors.RequestTimeout) as late:
         asking.wait([first, second], timeout=0.3)
-    assert late.value.servers == second.instance.uuid
+    assert late.value.servers == second.uuid
     assert pauses.now == pytest.approx(0.3)
-    assert db.instances.get(second.instance.uuid).task_state == "spawning"
+    assert db.instances.get(second.uuid).task_state == "spawning"
 
 
 def test_a_service_that_is_down_is_known(asking: Requests, db: Database) -> None:
@@ -298,16 +298,16 @@ def test_a_service_that_is_down_is_known(asking: Requests, db: Database) -> None
     assert asking.down(asked) == []
     db.services.update("one", forced_down=True)
     assert asking.down(asked) == ["one"]
-    db.instances.request(asked[0].instance.uuid, TaskState.DELETING)
+    db.instances.request(asked[0].uuid, TaskState.DELETING)
     assert asking.down([]) == []
 
 
 def test_a_port_of_another_instance_is_refused(asking: Requests, db: Database) -> None:
     port = (virt.Vif("a"),)
     (first,) = asking.create(wanted(ports=port))
-    with pytest.raises(errors.InvalidRequest, match=f"{first.instance.uuid} has the port a"):
+    with pytest.raises(errors.InvalidRequest, match=f"{first.uuid} has the port a"):
         asking.create(wanted(ports=port))
-    assert [one.uuid for one in db.instances.list()] == [first.instance.uuid]
+    assert [one.uuid for one in db.instances.list()] == [first.uuid]
     assert len(claimed(db)) == 1
     # Also if there is no node: it is not to be waited for.
     db.services.update("one", forced_down=True)

@@ -122,7 +122,7 @@ def test_a_power_cut_loses_nothing_and_nothing_is_used_twice(
     asking = Requests(database_conf, db)
     ironic_clock.stop()
     with concurrent.futures.ThreadPoolExecutor(4) as clients:
-        asked = list(clients.map(lambda kind: asking.create(new(kind))[0].instance.uuid, kinds))
+        asked = list(clients.map(lambda kind: asking.create(new(kind))[0].uuid, kinds))
     dying = services[1]
 
     def in_the_middle() -> int:

@@ -181,14 +181,14 @@ def test_a_request_that_needs_no_gpu_leaves_it_alone(set_stage, fake) -> None:
     stage = set_stage(ironic=IRONIC).begin()
     (request,) = stage.requests.create(new())
     stage.look()
-    assert carriers(fake) == {request.instance.uuid: plain}
+    assert carriers(fake) == {request.uuid: plain}
     wants = dataclasses.replace(
         FLAVOR, extra_specs={**FLAVOR.extra_specs, "trait:CUSTOM_GPU": "required"}
     )
     (other,) = stage.requests.create(new(wants))
-    assert other.instance.pool == GPU
+    assert other.pool == GPU
     stage.look()
-    assert carriers(fake)[other.instance.uuid] == gpu
+    assert carriers(fake)[other.uuid] == gpu
 
 
 def test_sizes_are_matched_exactly_by_the_filters_of_bare_metal(set_stage, fake) -> None:
@@ -200,7 +200,7 @@ def test_sizes_are_matched_exactly_by_the_filters_of_bare_metal(set_stage, fake)
     ).begin()
     exact = virt.Flavor("exact", vcpus=8, memory_mb=16384, root_gb=100)
     (request,) = stage.requests.create(new(exact))
-    assert request.instance.pool == "of-16384~compute1"
+    assert request.pool == "of-16384~compute1"
     smaller = dataclasses.replace(exact, memory_mb=8191)
     with pytest.raises(NoValidHost, match=r"ExactRamFilter \(exactly 8191 MiB of memory\) left 0"):
         stage.requests.create(new(smaller))

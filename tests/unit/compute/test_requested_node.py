@@ -23,7 +23,7 @@ def create(stage: ServiceStage, node: str | None, **fields: Any) -> str:
         new_uuid(), **({"flavor": FLAVOR, "image": IMAGE} | fields), requested_node=node
     )
     (request,) = stage.requests.create(new)
-    return request.instance.uuid
+    return request.uuid
 
 
 def test_it_is_built_on_the_node_that_was_asked_for(stage: ServiceStage, nodes: list[str]) -> None:

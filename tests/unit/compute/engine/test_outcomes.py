@@ -156,7 +156,7 @@ def test_one_that_is_on_no_node_can_only_be_deleted(stage, verb, case) -> None:
     stage.look()
     assert stage.state(uuid) == ("error", None)
     if verb == "delete":
-        assert stage.requests.ask(verb, uuid).instance.is_deleted
+        assert stage.requests.ask(verb, uuid).is_deleted
     else:
         with pytest.raises(ConflictingRequest, match=r"it is on no node|needs one that is"):
             stage.requests.ask(verb, uuid, **case.arguments)
