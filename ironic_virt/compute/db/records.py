@@ -156,14 +156,6 @@ class NewInstance:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class PortHolder:
-    """An instance that has a port, or is being given it."""
-
-    port_id: str
-    instance_uuid: str
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
 class Fault:
     """What went wrong with an instance.
 

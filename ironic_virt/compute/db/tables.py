@@ -224,10 +224,11 @@ instances = _record_table(
 reserved one.
 """
 
-instance_ports = _record_table(
-    *("instance_ports", records.PortHolder),
-    unique=("port_id",),
-    indexes=[("instance_uuid",)],
+instance_ports = sa.Table(
+    *("instance_ports", METADATA),
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("port_id", sa.String(255), nullable=False, unique=True),
+    sa.Column("instance_uuid", sa.String(255), nullable=False, index=True),
 )
 """A port that an instance has or is being given; gone when it has it no more."""
 
