@@ -20,6 +20,8 @@ from ironic_virt.nova import values
 from ironic_virt.nova.errors import Doing, translated
 from ironic_virt.nova.virtapi import NovaVirtAPI
 
+SHELVING = (task_states.SHELVING, task_states.SHELVING_OFFLOADING)
+
 
 class Actions:
     """The part of the virt driver that is about servers that are there."""
@@ -113,17 +115,26 @@ class Actions:
         Before a rescue Ironic itself handles the power: it may end without power off.
 
         Nothing is done to a server with a disk that is shelved: :meth:`snapshot` refuses it then.
+        Nor to one that an attempt to shelve it before has taken off its node.
         """
         if instance.task_state == task_states.SHELVING and not (
             compute_utils.is_volume_backed_instance(instance._context, instance)
         ):
             return
         with self._acting(Doing.POWER_OFF, instance):
+            if instance.task_state in SHELVING and not self._is_deployed(instance):
+                return
             try:
                 self._driver.power_off(instance, timeout)
             except exceptions.PowerOffDisabled:
                 if instance.task_state != task_states.RESCUING:
                     raise
+
+    def _is_deployed(self, instance: Any) -> bool:
+        try:
+            return self._driver.get_info(instance, use_cache=False).active
+        except exceptions.InstanceNotFound:
+            return False
 
     def snapshot(
         self, context: Any, instance: Any, image_id: str, update_task_state: Callable[..., None]

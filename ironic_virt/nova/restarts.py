@@ -4,9 +4,9 @@
 
 Nova sets a server whose build was interrupted to ERROR, although Ironic goes on with the
 deployment, or although a user has deleted the server meanwhile.  A server that was being rescued,
-unrescued or soft-deleted stays in that task state permanently.  Others it reboots, powers or
-deletes again, one after the other before it serves any request, and a reboot that fails ends the
-process.
+unrescued, shelved, soft-deleted or restored stays in that task state permanently, and one in ERROR
+in any but a few.  Others it reboots, powers or deletes again, one after the other before it serves
+any request, and a reboot that fails ends the process.
 Since 2026.2 Nova shows the host's servers to the driver before that.  The driver takes these
 out, and a thread for each waits for its node.  A build's thread holds the lock that Nova's
 builds hold: a delete waits for it as for those, and ends the wait.
@@ -30,6 +30,7 @@ from oslo_log import log as logging
 from oslo_utils import timeutils
 
 from ironic_virt import driver
+from ironic_virt.nova.actions import SHELVING
 from ironic_virt.nova.errors import Doing, translated
 from ironic_virt.nova.virtapi import NovaVirtAPI
 
@@ -74,6 +75,13 @@ class Restarts:
         elif instance.task_state == task_states.SOFT_DELETING:
             # Nova would leave it so, and do nothing about any other delete.
             self._begin(instance, "delete", manager.soft_delete_instance)
+        elif instance.task_state == task_states.RESTORING:
+            self._begin(instance, "restore", manager.restore_instance)
+        elif instance.task_state in SHELVING:
+            self._begin(instance, "shelve", self._finish_shelve)
+        elif instance.task_state and instance.vm_state == vm_states.ERROR:
+            # Nova would leave it so.  Without the task, its user can ask for it again.
+            self._begin(instance, None, self._drop_task)
         elif instance.task_state in _AGAIN:
             self._begin(instance, None, manager._init_instance)
         else:
@@ -115,6 +123,20 @@ class Restarts:
             instance.save(expected_task_state=task_states.RESCUING)
 
         self._carry_out(context, instance, _RESCUE, rescue)
+
+    def _finish_shelve(self, context: Any, instance: Any) -> None:
+        if compute_utils.is_volume_backed_instance(context, instance):
+            self._records.manager.shelve_offload_instance(
+                context, instance, clean_shutdown=True, accel_uuids=[]
+            )
+        else:
+            # Nothing was done that this driver would not have refused.
+            self._drop_task(context, instance)
+
+    @staticmethod
+    def _drop_task(context: Any, instance: Any) -> None:
+        task, instance.task_state = instance.task_state, None
+        instance.save(expected_task_state=task)
 
     def _finish_build(self, context: Any, instance: Any) -> None:
         """Wait for the node, and end the build as Nova ends its own."""

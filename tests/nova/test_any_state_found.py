@@ -3,7 +3,7 @@
 """What ``make any-state`` and ``make verbs`` have found, one by one."""
 
 import pytest
-from nova.compute import task_states
+from nova.compute import task_states, vm_states
 from nova.db.main import models
 
 from tests.nova.fleets import Fleet
@@ -76,6 +76,32 @@ class TestStates(Fleet):
         # A list of servers shows none that is soft-deleted.
         self.api.delete_server(server["id"])
         self.until(lambda: self.fake.node(node)["instance_uuid"], lambda uuid: uuid is None)
+
+    @pytest.mark.skipif(not SHOWS_INSTANCES, reason="this Nova shows no servers at its start")
+    def test_what_a_restart_interrupts_does_not_stay_in_its_task(self) -> None:
+        interrupted = {
+            (vm_states.ACTIVE, task_states.SHELVING): "ACTIVE",
+            (vm_states.SOFT_DELETED, task_states.RESTORING): "ACTIVE",
+            (vm_states.ERROR, task_states.REBUILD_SPAWNING): "ERROR",
+            (vm_states.ERROR, task_states.REBOOT_STARTED_HARD): "ERROR",
+        }
+        nodes = self.make_nodes(len(interrupted), power_state="power on")
+        compute = self.start_compute("compute1")
+        servers = [self.boot_at("compute1", node, node) for node in nodes]
+        compute.stop()
+        for server, (vm, task) in zip(servers, interrupted, strict=True):
+            where = models.Instance.uuid == server["id"]
+            self.in_cell(models.Instance, where, vm_state=vm, task_state=task)
+        self.start_compute("compute1")
+        for server, status in zip(servers, interrupted.values(), strict=True):
+            self.until(
+                lambda of=server: self.server(of),
+                lambda seen, ends=status: (
+                    (seen["status"], seen["OS-EXT-STS:task_state"]) == (ends, None)
+                ),
+            )
+        self.act(servers[-1], reboot={"type": "HARD"})
+        self.until(lambda: self.server(servers[-1])["status"], lambda status: status == "ACTIVE")
 
     def test_what_bare_metal_can_not_do_changes_nothing(self) -> None:
         for host, shard in (("compute1", "a"), ("compute2", "b")):

@@ -12,6 +12,7 @@ from unittest import mock
 import pytest
 from nova import context, exception, objects
 from nova.compute import task_states, vm_states
+from nova.db.main import models
 from nova.tests import fixtures as nova_fixtures
 from nova.volume import cinder
 from oslo_utils import uuidutils
@@ -20,6 +21,7 @@ from ironic_virt.baremetal.http.connection import KeystoneChannel
 from ironic_virt.nova.attachments import Attachments
 from tests.crashing import Crash
 from tests.nova.fleets import Fleet
+from tests.nova.test_restarts import SHOWS_INSTANCES
 from tests.nova.test_volumes import ROOT, disk
 
 
@@ -113,6 +115,28 @@ class Shelve(Fleet):
         )
         self.wait_for(server, "SHELVED_OFFLOADED")
         assert (self.carriers(), self.targets(), self.allocated()) == ({}, [], 0)
+
+    @pytest.mark.skipif(not SHOWS_INSTANCES, reason="this Nova shows no servers at its start")
+    def test_one_that_a_restart_interrupts_is_finished(self) -> None:
+        server = self.boot(imageRef="", block_device_mapping_v2=[disk(ROOT, 0)])
+        self.wait_for(server, "ACTIVE")
+        ((node, _),) = self.carriers().items()
+        self.compute.stop()
+        where = models.Instance.uuid == server["id"]
+        self.in_cell(models.Instance, where, task_state=task_states.SHELVING)
+        # It had come so far.
+        self.fake.set_node(node, protected=False)
+        self.ironic("PUT", f"/nodes/{node}/states/provision", {"target": "deleted"})
+        self.wait_for_node(node, "available")
+        for target in self.ironic("GET", "/volume/targets?detail=true")["targets"]:
+            self.ironic("DELETE", f"/volume/targets/{target['uuid']}")
+        self.compute = self.start_compute("compute1", **self.own)
+        self.wait_for(server, "SHELVED_OFFLOADED")
+        assert (self.carriers(), self.targets(), self.allocated()) == ({}, [], 0)
+        self.ironic("PUT", f"/nodes/{node}/maintenance", {"reason": "broken"})
+        self.refresh(self.compute)
+        (other,) = set(self.nodes) - {node}
+        self.unshelved(server, other)
 
     @pytest.mark.seldom
     def test_ten_of_ten_move(self) -> None:
