@@ -17,6 +17,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from ironic_virt import virt
+from ironic_virt.baremetal import states
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.waiting.watcher import Watcher
 from ironic_virt.conf import ironic as ironic_conf
@@ -182,8 +183,17 @@ class IronicDriver(ComputeNodes, Console, Instances, Power, Rescue):
 
     # -- instances ------------------------------------------------------------
 
-    def prepare_for_spawn(self, instance: virt.InstanceLike) -> None:
-        """Reserve a node for the instance, or raise an error and change nothing."""
+    def prepare_for_spawn(self, instance: virt.InstanceLike, *, is_nowhere: bool = False) -> None:
+        """Reserve a node for the instance, or raise an error and change nothing.
+
+        :param is_nowhere: by the records: what Ironic still has of it is torn down first, but
+            for a reservation that fits.
+        """
+        site = self._site
+        if is_nowhere and (node := site.client.node_of_instance(instance.uuid)) is not None:
+            fits = site.by_ironic or node.uuid == instance.node
+            if not fits or node.provision_state != states.AVAILABLE:
+                self._teardown.tear_down(instance)
         image = self.virtapi.image_of(instance) if self._site.by_ironic else None
         self._spawn.reserve(instance, image)
 

@@ -133,7 +133,9 @@ class Attachments:
             if len(places) != 1:
                 why = f"Placement names {', '.join(places) or 'none'} of this host's compute nodes"
                 raise exceptions.ReservationFailed(instance.uuid, why, candidates=len(places))
-            self._driver.prepare_for_spawn(_Placed(instance, places[0]))
+            # Nova forgets an unshelve that has failed, also if the driver could not undo it.
+            is_nowhere = not self._records.instance_hosts([instance.uuid])
+            self._driver.prepare_for_spawn(_Placed(instance, places[0]), is_nowhere=is_nowhere)
         except Exception:
             # Nova undoes nothing as early as this.
             self._records.release_place(instance.uuid)

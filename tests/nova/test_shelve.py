@@ -17,7 +17,10 @@ from nova.tests import fixtures as nova_fixtures
 from nova.volume import cinder
 from oslo_utils import uuidutils
 
+from ironic_virt import exceptions as errors
 from ironic_virt.baremetal.http.connection import KeystoneChannel
+from ironic_virt.driver.deploy.completion import Completion
+from ironic_virt.driver.deploy.teardown import TearDown
 from ironic_virt.nova.attachments import Attachments
 from tests.crashing import Crash
 from tests.nova.fleets import Fleet
@@ -115,6 +118,31 @@ class Shelve(Fleet):
         )
         self.wait_for(server, "SHELVED_OFFLOADED")
         assert (self.carriers(), self.targets(), self.allocated()) == ({}, [], 0)
+
+    def test_a_node_that_could_not_be_torn_down_does_not_keep_it(self) -> None:
+        server, old, _ = self.shelved()
+        self.ironic("DELETE", f"/nodes/{old}/maintenance")
+        self.refresh(self.compute)
+
+        def fail(*args: Any, **kwargs: Any) -> None:
+            raise errors.DeployFailed(None, server["id"], "failed")
+
+        with (
+            mock.patch.object(Completion, "wait", new=fail),
+            mock.patch.object(TearDown, "tear_down", new=fail),
+        ):
+            self.act(server, unshelve=None)
+            self.until(self.carriers, bool)
+            self.wait_for(server, "SHELVED_OFFLOADED")
+        ((left, _),) = self.carriers().items()
+        self.wait_for_node(left, "active")
+        self.refresh(self.compute, self.compute, self.compute)
+        (other,) = set(self.nodes) - {left}
+        if self.own:
+            # Ironic might pick the same one again.
+            self.ironic("PUT", f"/nodes/{left}/maintenance", {"reason": "broken"})
+            self.refresh(self.compute)
+        self.unshelved(server, other)
 
     @pytest.mark.skipif(not SHOWS_INSTANCES, reason="this Nova shows no servers at its start")
     def test_one_that_a_restart_interrupts_is_finished(self) -> None:
