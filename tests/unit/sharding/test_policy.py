@@ -17,21 +17,6 @@ def policy(directory: Path, host: str = "compute1", **options: str) -> Policy:
     return Policy.from_conf(make_conf(directory, host, **options), host)
 
 
-@pytest.mark.parametrize(
-    ("options", "target"),
-    [
-        ({}, TargetSet()),
-        ({"conductor_group": "g"}, TargetSet("g")),
-        ({"conductor_group": "Rack1"}, TargetSet("rack1")),
-        ({"conductor_group": ""}, TargetSet("")),
-        ({"conductor_group": '""'}, TargetSet("")),
-        ({"conductor_group": "a.b-C_d"}, TargetSet("a.b-c_d")),
-    ],
-)
-def test_a_group_may_be_the_default_and_has_no_case(tmp_path, options, target) -> None:
-    assert policy(tmp_path, **options) == Policy(target)
-
-
 def test_peers_are_told_to_go_and_with_a_shard_they_are_ignored(tmp_path: Path) -> None:
     found = policy(tmp_path, peer_list="Compute1, compute2,")
     assert found.peers == {"compute1", "compute2"}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Which nodes are this service's, as a filter of lists and as a question about one node."""
+"""Which nodes are this service's, and on which it may act."""
 
 import pytest
 
@@ -14,20 +14,6 @@ US, THEM = "6d2b4f02-0000-4000-8000-000000000001", "6d2b4f02-0000-4000-8000-0000
 
 def node(**fields: object) -> Node:
     return Node(uuid="a1b2c3d4-0000-4000-8000-000000000000", **fields)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("target", "params"),
-    [
-        (TargetSet(), {}),
-        (TargetSet(conductor_group=""), {"conductor_group": ""}),
-        (TargetSet(conductor_group="rack1"), {"conductor_group": "rack1"}),
-        (TargetSet(shard_key="s1"), {"shard": "s1"}),
-        (TargetSet("rack1", "s1"), {"conductor_group": "rack1", "shard": "s1"}),
-    ],
-)
-def test_unset_empty_and_value_are_three_different_filters(target, params) -> None:
-    assert target.node_filter().params() == params
 
 
 @pytest.mark.parametrize(
@@ -49,12 +35,6 @@ def test_unset_empty_and_value_are_three_different_filters(target, params) -> No
 )
 def test_a_node_is_inside_when_group_and_shard_both_match(target, found, inside) -> None:
     assert (target.why_outside(found) is None) is inside
-
-
-def test_the_guard_lets_an_action_on_our_own_instance_pass() -> None:
-    guard.check_node(
-        node(instance_uuid=US, shard="s1"), TargetSet(None, "s1"), instance=US, carries=US
-    )
 
 
 @pytest.mark.parametrize(
