@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from ironic_virt.baremetal import states
 from ironic_virt.baremetal.node import Node
-from ironic_virt.baremetal.properties import NodeProperties
 from ironic_virt.driver import resources
 from ironic_virt.virt import PowerState
 
@@ -83,16 +82,6 @@ def test_a_node_without_resource_class_offers_nothing() -> None:
 )
 def test_resource_classes_in_placements_form(name: str, placement: str) -> None:
     assert resources.placement_class(name) == placement
-
-
-def test_an_instance_uses_all_of_its_node() -> None:
-    properties = NodeProperties(cpus=8, memory_mb=1024, local_gb=10, cpu_arch="x86_64")
-    taken = resources.node_resource(node(instance_uuid=INSTANCE, properties=properties))
-    assert taken.in_use
-    free = resources.node_resource(node(properties=properties))
-    assert (free.vcpus, free.memory_mb, free.local_gb) == (8, 1024, 10)
-    assert not free.in_use
-    assert free.stats == {"cpu_arch": "x86_64"}
 
 
 @pytest.mark.parametrize(

@@ -59,12 +59,6 @@ def test_a_full_pool_or_one_of_another_size_is_no_candidate() -> None:
         refuse(scheduler(*EXACT), records, **wrong)
 
 
-def test_the_service_with_the_fewest_instances_is_picked() -> None:
-    records = [pool("a", used=5), pool("b", used=1), pool("c", used=4)]
-    picked = scheduler(enabled_weighers=["InstanceCountWeigher"]).select(SPEC, records, 2)
-    assert [host.host for host in picked] == ["b", "b"]
-
-
 def test_no_service_gets_more_instances_than_allowed() -> None:
     records = [pool("a", used=2), pool("b", used=1)]
     limited = scheduler("NumInstancesFilter", max_instances_per_host=3)
