@@ -158,7 +158,9 @@ def left(stage: Stage) -> dict[str, Any]:
         if drive := told.get("configdrive"):
             # The network data has the addresses of the one node.
             told["configdrive"] = drive["meta_data"]
-        more = {name: stage.fake.node(one["uuid"])[name] for name in ("lessee", "extra")}
+        more = {
+            name: stage.fake.node(one["uuid"])[name] for name in ("lessee", "extra", "protected")
+        }
         consoles = {"console_enabled": stage.fake.node(one["uuid"])["console_enabled"]}
         targets = sorted(
             (target.boot_index, target.volume_id, target.extra.get(WHOSE))

@@ -149,15 +149,6 @@ def test_a_node_that_comes_back_with_its_server_is_asked_again(
     assert fake.node(node)["instance_uuid"] is None
 
 
-def test_a_protected_node_stays_and_the_error_says_so(stage, fake, node, instance) -> None:
-    fake.set_node(node, protected=True, protected_reason="runs the till")
-    says = rf"\(runs the till\); .* unset --protected {node}"
-    with pytest.raises(exceptions.TearDownFailed, match=says):
-        stage.destroy(instance)
-    assert stage.provision_requests("deleted") == 0
-    assert fake.node(node)["provision_state"] == "active"
-
-
 def test_maintenance_and_a_failed_cleaning_are_the_operators(stage, fake, node, instance) -> None:
     fake.set_node(node, maintenance=True)
     fake.fail_next("clean", "disk is stuck")
