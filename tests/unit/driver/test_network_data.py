@@ -19,7 +19,7 @@ from ironic_virt.driver.network_data import (
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.config_drives import sent_drive, sent_drives
 from tests.unit.driver.conftest import DURATIONS
-from tests.unit.driver.stage import IMAGE, VIF, SetStage, Stage
+from tests.unit.driver.stage import VIF, SetStage, Stage
 
 MAC = "02:00:00:00:00:0a"
 MEMBERS = (Port("port-1", "02:00:00:00:00:01"), Port("port-2", "02:00:00:00:00:02"))
@@ -145,14 +145,6 @@ def test_an_instance_on_a_bond_is_told_of_it(set_stage: SetStage) -> None:
     fake.advance(60)
     stage.rebuild(instance)
     assert sent_drives(fake)[-1]["network_data"] == told
-
-
-def test_without_networks_nothing_is_asked_of_ports(stage, fake, node) -> None:
-    instance = stage.instance(node)
-    stage.reserve(instance)
-    stage.driver.spawn(virt.DeployRequest(instance, IMAGE))
-    assert "network_data" not in sent_drive(fake)
-    assert fake.requests.matching("GET", "/ports") == []
 
 
 @pytest.mark.parametrize("wired", [False, True])

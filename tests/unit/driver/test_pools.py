@@ -153,24 +153,6 @@ def test_an_instance_counts_where_its_record_put_it(nodes, places, expected) -> 
     assert counted(nodes, places) == expected
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"provision_state": "cleaning"},
-        {"maintenance": True},
-        {"retired": True},
-        {"power_state": None},
-        {"malformed": ("maintenance",)},
-        {"provision_state": "a state of the future"},
-        {"instance_uuid": "somebody's"},
-    ],
-)
-def test_what_nobody_can_have_is_reserved(fields: dict[str, Any]) -> None:
-    taken = {"provision_state": "available", "power_state": "power off", **fields}
-    odd = Node(uuid="odd", resource_class="gold", **taken)
-    assert counted([node(1), odd]) == {GOLD: (2, 0, 1, 1)}
-
-
 def test_hardware_is_what_all_have_in_common() -> None:
     more = NodeProperties(8, 32768, 100, "x86_64", (("boot_mode", "uefi"), ("disks", "2")))
     most = NodeProperties(8, 16384, 100, "aarch64", (("boot_mode", "uefi"), ("disks", "4")))

@@ -27,16 +27,6 @@ def power_requests(fake: FakeIronic) -> list[str]:
     return [entry.body["target"] for entry in fake.requests.matching("PUT", "/states/power$")]
 
 
-def test_off_and_on_again(stage, fake, node, instance) -> None:
-    stage.driver.power_off(instance)
-    assert fake.node(node)["power_state"] == "power off"
-    assert stage.driver.get_info(instance).state is virt.PowerState.SHUTDOWN
-    stage.driver.power_on(instance)
-    assert fake.node(node)["power_state"] == "power on"
-    assert stage.driver.get_info(instance).state is virt.PowerState.RUNNING
-    assert power_requests(fake) == ["power off", "power on"]
-
-
 @pytest.mark.parametrize("never_off", [False, True])
 @pytest.mark.parametrize(
     ("reboot_type", "sent"), [("SOFT", "soft rebooting"), ("HARD", "rebooting")]

@@ -127,12 +127,6 @@ def test_an_image_and_a_volume_for_data(stage: Stage, fake: FakeIronic, storage_
     assert targets(fake, storage_node) == of((1, "data"))
 
 
-def test_without_volumes_or_storage_nothing_is_asked(stage, fake, node) -> None:
-    spawn(stage, node, [], IMAGE)
-    destroy(stage, node)
-    assert not [entry.path for entry in fake.requests if "/volume" in entry.path]
-
-
 @pytest.mark.parametrize("interface", ["noop", None])
 def test_a_node_that_connects_nothing_is_left_at_once(stage, fake, node, interface) -> None:
     fake.set_node(node, storage_interface=interface)
