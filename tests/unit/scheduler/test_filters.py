@@ -84,17 +84,6 @@ def test_a_rebuild_is_asked_for_traits_alone(exact: bool) -> None:
         assert manager.get_filtered_hosts(taken, spec) == expected
 
 
-@pytest.mark.parametrize(
-    ("kind", "name", "least"),
-    [(filters.ram, "MEMORY_MB", 16384), (filters.core, "VCPU", 8), (filters.disk, "DISK_GB", 480)],
-)
-def test_an_amount_in_the_extra_specs_replaces_the_flavor_s_size(kind, name, least) -> None:
-    huge = {"memory_mb": 10**9, "vcpus": 10**6, "root_gb": 10**6}
-    for amount, fits in ((0, True), (least, True), (least + 1, False)):
-        spec = spec_of({f"resources:{name}": str(amount)}, **huge)
-        assert passes(kind(CONF), spec) is fits
-
-
 # -- resource class ---------------------------------------------------------------
 
 

@@ -46,18 +46,6 @@ def test_a_node_with_an_instance_has_nothing_free(record: Record) -> None:
 # -- host managers ----------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("use", "names"), [(False, ["RamFilter"]), (True, ["ExactRamFilter"])])
-def test_bare_metal_can_have_a_list_of_filters_of_its_own(use: bool, names: list[str]) -> None:
-    manager = IronicHostManager(
-        options(
-            enabled_filters=["RamFilter"],
-            baremetal_enabled_filters=["ExactRamFilter"],
-            use_baremetal_filters=use,
-        )
-    )
-    assert list(manager.filters) == names
-
-
 def test_default_and_other_options_are_loaded_in_their_order() -> None:
     for use in (False, True):
         manager = IronicHostManager(options(use_baremetal_filters=use))
