@@ -198,16 +198,6 @@ def test_a_server_error_of_ironics_costs_one_attempt(stage, nodes) -> None:
     stage.nobody_has([nodes[0]])
 
 
-def test_an_image_at_fault_burns_no_further_node(stage: ServiceStage, nodes: list[str]) -> None:
-    stage.fake.fail_next("deploy", "The supplied image checksum is wrong", nodes[0])
-    uuid = stage.create()
-    stage.look(3)
-    assert stage.state(uuid) == ("error", None)
-    assert "checksum" in stage.fault(uuid)
-    assert nodes[0] in deployment(stage).path
-    stage.nobody_has(nodes)
-
-
 def test_a_node_that_somebody_took_is_left_for_another_one(stage, nodes) -> None:
     uuid = stage.create()
     stage.fake.set_node(nodes[0], instance_uuid="6d2b4f02-0000-4000-8000-00000000beef")

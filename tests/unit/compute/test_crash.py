@@ -133,6 +133,7 @@ def test_a_build_that_cannot_work_ends_in_error_with_the_reason(deaths: Deaths) 
     for where, again, uuid in deaths(prepare=image_fails):
         assert again.state(uuid) == ("error", None), where
         assert "image checksum" in again.fault(uuid), where
+        assert again.instance(uuid).attempts == 1, where
         check_whole(again, uuid, where)
 
 
