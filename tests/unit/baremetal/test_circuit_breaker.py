@@ -63,18 +63,6 @@ def test_three_general_failures_in_a_row_mean_down(bench, error, down) -> None:
     assert bench.fail(error) is False, "an answer begins the row anew"
 
 
-def test_while_down_each_failure_holds_polls_off_for_longer(bench: Bench) -> None:
-    pauses = []
-    for _ in range(3):
-        bench.fail(DOWN)
-    for _ in range(5):
-        pauses.append(bench.breaker.held_until - bench.clock.now)
-        bench.clock.now = bench.breaker.held_until
-        assert bench.fail(DOWN)
-    assert INTERVAL * 0.8 <= pauses[0] <= INTERVAL
-    assert INTERVAL * 4 <= pauses[4] <= INTERVAL * 5
-
-
 @pytest.mark.parametrize(
     ("took", "after", "counts"),
     [
