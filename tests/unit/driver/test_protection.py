@@ -18,12 +18,6 @@ PATCH = ("PATCH", "/nodes/[^/]+$")
 PROVISION = ("PUT", "/states/provision$")
 
 
-@pytest.fixture
-def stage(fake: FakeIronic, set_stage: SetStage) -> Stage:
-    """A stage that protects what runs."""
-    return set_stage(fake, protect_instances=True)
-
-
 def is_protected(fake: FakeIronic, node: str) -> bool:
     there = fake.node(node)
     if there["protected"]:
@@ -129,23 +123,6 @@ def test_a_node_that_goes_on_while_it_is_unprotected_is_released(
     fake.faults.status(500, *PATCH, when=goes_on)
     stage.destroy(instance)
     assert fake.node(node)["instance_uuid"] is None
-
-
-def test_a_late_request_to_take_it_off_is_refused(stage, fake, node, instance) -> None:
-    stage.destroy(instance)
-    (sent,) = [
-        entry for entry in fake.requests.matching(*PATCH) if unprotecting("", "", entry.body)
-    ]
-    fake.settle()
-    other = stage.instance(node, uuid=STRANGER)
-    stage.spawn(other)
-    fake.advance(60)
-    answer = stage.channel.send("PATCH", f"/nodes/{node}", json=sent.body, version="1.90")
-    assert answer.status == 400
-    claimed = [change for change in sent.body if change["op"] != "remove"]
-    answer = stage.channel.send("PATCH", f"/nodes/{node}", json=claimed, version="1.90")
-    assert answer.status == 409
-    assert fake.node(node)["protected"]
 
 
 def test_what_is_another_s_meanwhile_is_not_asked_for_again(stage, fake, node, instance) -> None:
