@@ -265,7 +265,14 @@ def test_a_node_name_with_a_slash_stays_one_part_of_the_path() -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"<html>", b"[]", b"{}", b'{"nodes": 1, "uuid": 1}', b"\xff", b"17"]
+    "body",
+    [
+        *(b"", b"<html></html>", b"[]", b"{}", b"\xff", b"17", b"null", b"{"),
+        *(b'{"nodes": 1, "uuid": 1}', b'{"nodes": null}', b'{"nodes": {}}'),
+        *(b'{"nodes": [{"uuid": "a"}', b'{"nodes": [], "next": 7}', b"[" * 100_000),
+        b'{"nodes": [{"uuid": "a", "properties": ' + b"[" * 100_000 + b"]" * 100_000 + b"}]}",
+    ],
+    ids=lambda body: repr(body[:40]),
 )
 def test_an_invalid_page_of_nodes_is_an_error_and_not_empty(body: bytes) -> None:
     client = client_of(ScriptedChannel(*[scripted.answer(200, body)] * 2))
