@@ -72,6 +72,7 @@ class Service(VirtAPI):
     :ivar has_drive: whether instances have a config drive.
     :ivar drive: the config drive that they have; by default it tells uuid and password.
     :ivar on_config_drive: called while one is made.
+    :ivar on_existing: called when it is asked which instances exist.
     :ivar steps: what was reported.
     :ivar reports: each reported step with its detail.
     """
@@ -88,6 +89,7 @@ class Service(VirtAPI):
         self.has_drive = True
         self.drive: virt.ConfigDrive | None = None
         self.on_config_drive: Callable[[], None] | None = None
+        self.on_existing: Callable[[], object] = lambda: None
         self.steps: list[str] = []
         self.reports: list[str] = []
 
@@ -104,6 +106,7 @@ class Service(VirtAPI):
         return dict.fromkeys(self.owned, "") | self.places
 
     def existing_instances(self, uuids: Collection[str]) -> Collection[str]:
+        self.on_existing()
         return (self.owned | self.hosts.keys()).intersection(uuids)
 
     def tried_nodes(self, instance: virt.InstanceLike) -> Collection[str]:

@@ -5,7 +5,6 @@
 import dataclasses
 import logging
 import threading
-from collections.abc import Collection
 
 import pytest
 
@@ -83,14 +82,12 @@ def test_an_instance_that_gets_its_node_meanwhile_leaves_nothing(set_stage: SetS
     untouched = stage.trace(node)
     leave(stage, node)
     look(stage)
-    asked = stage.service.existing_instances
 
-    def meanwhile(uuids: Collection[str]) -> Collection[str]:
+    def gets_it() -> None:
         assert fake.allocations()[0]["state"] == "allocating"
         fake.advance(1)
-        return asked(uuids)
 
-    stage.service.existing_instances = meanwhile  # type: ignore[method-assign]
+    stage.service.on_existing = gets_it
     stage.refresh()
     assert left(fake) == []
     assert stage.trace(node) == untouched
@@ -173,18 +170,16 @@ def test_a_user_who_may_not_list_is_told_once(fake, set_stage, node_selection, c
 
 def test_who_refreshes_meanwhile_does_not_wait(fake: FakeIronic, stage: Stage, node: str) -> None:
     leave(stage, node)
-    existing = stage.service.existing_instances
     refreshed: list[bool] = []
 
-    def slow(uuids: Collection[str]) -> Collection[str]:
-        stage.service.existing_instances = existing  # type: ignore[method-assign]
+    def slow() -> None:
+        stage.service.on_existing = lambda: None
         other = threading.Thread(target=look, args=(stage,), daemon=True)
         other.start()
         other.join(60)
         refreshed.append(not other.is_alive())
-        return existing(uuids)
 
-    stage.service.existing_instances = slow  # type: ignore[method-assign]
+    stage.service.on_existing = slow
     look(stage)
     assert refreshed == [True]
     assert asked(fake) == 1
@@ -194,15 +189,14 @@ def test_who_refreshes_meanwhile_does_not_wait(fake: FakeIronic, stage: Stage, n
 def test_records_that_can_not_be_asked_cost_no_refresh(fake, stage, node, error) -> None:
     leave(stage, node)
     look(stage)
-    existing = stage.service.existing_instances
 
-    def fails(uuids: Collection[str]) -> Collection[str]:
+    def fails() -> None:
         raise error
 
-    stage.service.existing_instances = fails  # type: ignore[method-assign]
+    stage.service.on_existing = fails
     assert stage.refresh() == ["gold~compute1"]
     assert left(fake) == [INSTANCE]
-    stage.service.existing_instances = existing  # type: ignore[method-assign]
+    stage.service.on_existing = lambda: None
     stage.refresh()
     assert left(fake) == []
 
@@ -320,13 +314,7 @@ def test_one_that_somebody_may_need_is_left_alone(fake, stage, stray, change) ->
 def test_one_that_changes_while_it_is_looked_at_is_left_alone(fake, stage, stray) -> None:
     stage.service.owned = set()
     look(stage)
-    existing = stage.service.existing_instances
-
-    def meanwhile(uuids: Collection[str]) -> Collection[str]:
-        fake.set_node(stray, instance_uuid=STRANGER)
-        return existing(uuids)
-
-    stage.service.existing_instances = meanwhile  # type: ignore[method-assign]
+    stage.service.on_existing = lambda: fake.set_node(stray, instance_uuid=STRANGER)
     look(stage)
     assert undeployed(fake) == 0
 
