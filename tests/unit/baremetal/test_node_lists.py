@@ -26,15 +26,6 @@ FIRST = page(node_json(A), next=next_link(A))
 SECOND = page(node_json(B), next=next_link(B))
 
 
-def test_a_list_is_the_nodes_of_all_pages_in_order() -> None:
-    channel = ScriptedChannel(FIRST, SECOND, page(node_json(C)))
-    nodes = client_of(channel).list_nodes()
-    assert [node.uuid for node in nodes] == [A, B, C]
-    assert [request.params.get("marker") for request in channel.requests] == [None, A, B]
-    assert "limit" not in channel.requests[0].params
-    assert "limit" not in channel.requests[1].params, "the link had one"
-
-
 def test_filters_are_sent_with_every_page() -> None:
     # Ironic leaves them out of the link to the next page.
     where = {
