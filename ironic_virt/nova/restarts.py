@@ -18,6 +18,7 @@ come to the deployment, the contents of its config drive are gone.
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -77,11 +78,17 @@ class Restarts:
             self._begin(instance, "delete", manager.soft_delete_instance)
         elif instance.task_state == task_states.RESTORING:
             self._begin(instance, "restore", manager.restore_instance)
-        elif instance.task_state in SHELVING:
-            self._begin(instance, "shelve", self._finish_shelve)
-        elif instance.task_state and instance.vm_state == vm_states.ERROR:
+        elif instance.task_state in SHELVING and compute_utils.is_volume_backed_instance(
+            instance._context, instance
+        ):
+            how = {"clean_shutdown": True, "accel_uuids": []}
+            shelve = functools.partial(manager.shelve_offload_instance, **how)
+            self._begin(instance, "shelve", shelve)
+        elif instance.task_state in SHELVING or (
+            instance.task_state and instance.vm_state == vm_states.ERROR
+        ):
             # Nova would leave it so.  Without the task, its user can ask for it again.
-            self._begin(instance, None, self._drop_task)
+            self._begin(instance, None, _drop_task)
         elif instance.task_state in _AGAIN:
             self._begin(instance, None, manager._init_instance)
         else:
@@ -123,20 +130,6 @@ class Restarts:
             instance.save(expected_task_state=task_states.RESCUING)
 
         self._carry_out(context, instance, _RESCUE, rescue)
-
-    def _finish_shelve(self, context: Any, instance: Any) -> None:
-        if compute_utils.is_volume_backed_instance(context, instance):
-            self._records.manager.shelve_offload_instance(
-                context, instance, clean_shutdown=True, accel_uuids=[]
-            )
-        else:
-            # Nothing was done that this driver would not have refused.
-            self._drop_task(context, instance)
-
-    @staticmethod
-    def _drop_task(context: Any, instance: Any) -> None:
-        task, instance.task_state = instance.task_state, None
-        instance.save(expected_task_state=task)
 
     def _finish_build(self, context: Any, instance: Any) -> None:
         """Wait for the node, and end the build as Nova ends its own."""
@@ -190,7 +183,12 @@ class Restarts:
                 self._records.manager._set_instance_obj_error_state(
                     instance, clean_task_state=True
                 )
-        _end_event(context, instance, name, error)
+        gone = (exception.InstanceActionNotFound, exception.InstanceActionEventNotFound)
+        ended = {"exc_val": error, "exc_tb": error and error.__traceback__, "want_result": False}
+        with contextlib.suppress(*gone):
+            objects.InstanceActionEvent.event_finish_with_failure(
+                context, instance.uuid, name, **ended
+            )
         return error
 
 
@@ -212,6 +210,11 @@ def _telling(instance: Any, finish: Callable[[], None]) -> Callable[[], None]:
             raise
 
     return finished
+
+
+def _drop_task(context: Any, instance: Any) -> None:
+    task, instance.task_state = instance.task_state, None
+    instance.save(expected_task_state=task)
 
 
 def _is_being_deleted(instance: Any) -> bool:
@@ -257,16 +260,3 @@ def _context_of(instance: Any, action: str | None) -> Any:
         request_id=requests[0],
         overwrite=False,
     )
-
-
-def _end_event(context: Any, instance: Any, name: str, error: Exception | None) -> None:
-    gone = (exception.InstanceActionNotFound, exception.InstanceActionEventNotFound)
-    with contextlib.suppress(*gone):
-        objects.InstanceActionEvent.event_finish_with_failure(
-            context,
-            instance.uuid,
-            name,
-            exc_val=error,
-            exc_tb=error and error.__traceback__,
-            want_result=False,
-        )
