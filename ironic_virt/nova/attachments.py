@@ -77,10 +77,7 @@ class Attachments:
             raise exception.InstanceUnacceptable(
                 instance_id=instance.uuid, reason=exc.format_message()
             ) from exc
-        with (
-            self._records.noting(instance._context, instance),
-            translated(Doing.NETWORKS, instance),
-        ):
+        with self._records.noting(Doing.NETWORKS, instance):
             self._driver.prepare_networks_before_block_device_mapping(instance, vifs)
 
     def plug_vifs(self, instance: Any, network_info: Any) -> None:
@@ -96,18 +93,12 @@ class Attachments:
 
         Nova's answer gives no reason, so the reason is kept with the server's actions.
         """
-        with (
-            self._records.noting(context, instance, ATTACH_INTERFACE_EVENT),
-            translated(Doing.ATTACH_INTERFACE, instance),
-        ):
+        with self._records.noting(Doing.ATTACH_INTERFACE, instance, ATTACH_INTERFACE_EVENT):
             self._driver.attach_interface(instance, values.single_vif(vif))
 
     def detach_interface(self, context: Any, instance: Any, vif: Any) -> None:
         """Detach an interface; the reason of a failure is kept, too."""
-        with (
-            self._records.noting(context, instance, DETACH_INTERFACE_EVENT),
-            translated(Doing.DETACH_INTERFACE, instance),
-        ):
+        with self._records.noting(Doing.DETACH_INTERFACE, instance, DETACH_INTERFACE_EVENT):
             self._driver.detach_interface(instance, values.single_vif(vif))
 
     # -- volumes --------------------------------------------------------------

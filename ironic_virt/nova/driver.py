@@ -287,10 +287,7 @@ class IronicDriver(Actions, Attachments, Restarts, nova_driver.ComputeDriver):  
 
     def prepare_for_spawn(self, instance: Any) -> None:
         """Reserve the node for the instance, or refuse and change nothing."""
-        with (
-            self._records.noting(instance._context, instance),
-            translated(Doing.PREPARE, instance),
-        ):
+        with self._records.noting(Doing.PREPARE, instance):
             self._driver.prepare_for_spawn(instance)
 
     def spawn(
@@ -311,7 +308,7 @@ class IronicDriver(Actions, Attachments, Restarts, nova_driver.ComputeDriver):  
             # The metadata service tells cloud-init of it, as soon as the node boots.
             instance.default_ephemeral_device = _EPHEMERAL_DEVICE
             instance.save()
-        with self._records.noting(context, instance), self._acting(Doing.SPAWN, instance):
+        with self._records.noting(Doing.SPAWN, instance), self._acting(Doing.SPAWN, instance):
             self._driver.spawn(
                 virt.DeployRequest(
                     instance,

@@ -23,7 +23,7 @@ from oslo_log import log as logging
 from ironic_virt import exceptions, virt
 from ironic_virt.driver.resources import HYPERVISOR_TYPE
 from ironic_virt.nova import broker, config_drive, observer, sizes, values, warm
-from ironic_virt.nova.errors import NotDeployed
+from ironic_virt.nova.errors import Doing, NotDeployed, translated
 
 LOG = logging.getLogger(__name__)
 
@@ -293,19 +293,19 @@ class NovaVirtAPI(virt.VirtAPI):
         return None
 
     @contextlib.contextmanager
-    def noting(
-        self, context: Any, instance: Any, event_name: str = DEPLOY_EVENT
-    ) -> Iterator[None]:
-        """Keep why the block has failed with the server's actions, and let the error pass.
+    def noting(self, doing: Doing, instance: Any, event: str = DEPLOY_EVENT) -> Iterator[None]:
+        """Keep why the block has failed with the server's actions, and raise Nova's own error.
 
         When a build is rescheduled and no node is left, Nova's own fault says only that; when
         an interface can't be attached or detached, it gives no reason.
         """
         try:
-            yield
+            with translated(doing, instance):
+                yield
         except _WITHOUT_REASON as error:
+            context = instance._context
             try:
-                with compute_utils.EventReporter(context, event_name, self.host, instance.uuid):
+                with compute_utils.EventReporter(context, event, self.host, instance.uuid):
                     raise
             except exception.InstanceActionNotFound as missing:
                 LOG.debug("Why instance %s failed was not noted: %s", instance.uuid, missing)

@@ -13,6 +13,7 @@ from nova import context as nova_context
 from nova import exception, objects, test
 from nova.compute import task_states, vm_states
 
+from ironic_virt.nova.errors import Doing
 from ironic_virt.nova.virtapi import NovaVirtAPI
 from tests.nova import cases
 
@@ -60,14 +61,14 @@ class TestInstances(cases.UnderPytest, test.TestCase):
         why = exception.ComputeResourcesUnavailable(reason="the switch is down")
         # The server has no action to note it with.
         context = nova_context.RequestContext("u", "p", request_id="req-1")
-        instance = objects.Instance.get_by_uuid(self._context, self.there)
-        self.fail_with(why, context, instance)
+        instance = objects.Instance.get_by_uuid(context, self.there)
+        self.fail_with(why, instance)
         lost = oslo_messaging.MessagingTimeout("the conductor does not answer")
         with mock.patch.object(objects.InstanceActionEvent, "event_start", side_effect=lost):
-            self.fail_with(why, context, instance)
+            self.fail_with(why, instance)
         assert "was not noted: the conductor does not answer" in self.stdlog.logger.output
         objects.InstanceAction.action_start(context, self.there, "create")
-        self.fail_with(why, context, instance)
+        self.fail_with(why, instance)
         action = objects.InstanceAction.get_by_request_id(context, self.there, "req-1")
         (event,) = objects.InstanceActionEventList.get_by_action(context, action.id)
         assert (event.event, event.result) == ("compute_ironic_deploy", "Error")
@@ -75,17 +76,15 @@ class TestInstances(cases.UnderPytest, test.TestCase):
 
     def test_a_failure_that_nova_itself_shows_is_not_noted(self) -> None:
         context = nova_context.RequestContext("u", "p", request_id="req-2")
-        instance = objects.Instance.get_by_uuid(self._context, self.there)
+        instance = objects.Instance.get_by_uuid(context, self.there)
         objects.InstanceAction.action_start(context, self.there, "create")
-        self.fail_with(
-            exception.InstanceUnacceptable(instance_id="", reason=""), context, instance
-        )
+        self.fail_with(exception.InstanceUnacceptable(instance_id="", reason=""), instance)
         action = objects.InstanceAction.get_by_request_id(context, self.there, "req-2")
         assert not objects.InstanceActionEventList.get_by_action(context, action.id)
 
-    def fail_with(self, error: Exception, context: Any, instance: Any) -> None:
+    def fail_with(self, error: Exception, instance: Any) -> None:
         """Fail where failures are noted."""
-        with pytest.raises(type(error)) as caught, self.records.noting(context, instance):
+        with pytest.raises(type(error)) as caught, self.records.noting(Doing.SPAWN, instance):
             raise error
         assert caught.value is error
 
