@@ -127,6 +127,10 @@ class NovaVirtAPI(virt.VirtAPI):
         """Those that are not deleted; one that can be restored is not, and keeps its node."""
         return {instance.uuid for instance in self._find_existing(uuids)}
 
+    def deleted_instances(self, uuids: Collection[str]) -> Collection[str]:
+        """Those that this cell knows as deleted: it has no record of those in others."""
+        return [instance.uuid for instance in find_instances(uuids) if instance.deleted]
+
     def _find_existing(self, uuids: Collection[str], *attributes: str) -> Sequence[Any]:
         return find_instances(uuids, attributes, deleted=False, soft_deleted=True)
 

@@ -85,6 +85,13 @@ class VirtAPI(abc.ABC):
         """
         return set(self.owned_instance_uuids()).intersection(uuids)
 
+    def deleted_instances(self, uuids: Collection[str]) -> Collection[str]:
+        """Return which of these instances are certainly deleted; others may be another service's.
+
+        What runs for one of them is torn down.
+        """
+        return set(uuids).difference(self.existing_instances(uuids))
+
     def group_of(self, instance: InstanceLike) -> ServerGroup | None:
         """Return the server group of an instance that is about to get a node."""
         return None

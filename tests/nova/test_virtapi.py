@@ -91,6 +91,9 @@ class TestInstances(cases.UnderPytest, test.TestCase):
     def test_what_can_be_restored_exists(self) -> None:
         assert self.records.existing_instances(self.all) == {self.there, self.soft_deleted}
 
+    def test_what_is_in_no_record_of_this_cell_is_not_deleted(self) -> None:
+        assert self.records.deleted_instances(self.all) == [self.gone]
+
     def test_what_can_be_restored_has_its_host(self) -> None:
         held = {self.there: "compute1", self.soft_deleted: "compute1"}
         assert self.records.instance_hosts(self.all) == held

@@ -5,8 +5,8 @@
 The deletion of an allocation takes the instance off its node, and nothing else of it.  One that
 arrives late may do that right before the deployment, which names nobody, so that Ironic deploys
 the node all the same.  Such a node, at rest, has the key of an instance (:mod:`.driver.claim`).
-It is torn down when the records don't have that instance twice in a row, or another node
-carries it.
+It is torn down when the records say twice in a row that this instance is deleted, or another node
+carries it.  One that they never had may be another cell's, and run there.
 
 Lists have no key, so a node that is deployed without an instance is read by itself: each time
 if it is one, else once until it changes.
@@ -53,9 +53,9 @@ class Strays:
             else:
                 self._others[uuid] = suspects[uuid]
         # Read first: who is built meanwhile is in the records before it is in Ironic.
-        known = set(self._site.service.existing_instances(set(owners.values()))) if owners else ()
+        gone = set(self._site.service.deleted_instances(set(owners.values()))) if owners else ()
         for uuid, owner in sorted(owners.items()):
-            if owner in known and not snapshot.by_instance(owner):
+            if owner not in gone and not snapshot.by_instance(owner):
                 del owners[uuid]
             elif self._owners.get(uuid) == owner and self._site.clock() < deadline:
                 self._tear_down(uuid, owner)

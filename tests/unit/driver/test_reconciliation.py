@@ -311,6 +311,14 @@ def test_one_that_somebody_may_need_is_left_alone(fake, stage, stray, change) ->
     assert undeployed(fake) == 0
 
 
+def test_one_of_an_unknown_instance_is_left_alone(fake, stage, stray) -> None:
+    stage.service.owned = set()
+    stage.service.deleted_instances = lambda uuids: ()
+    look(stage, 4)
+    assert undeployed(fake) == 0, "another cell may have it"
+    assert fake.node(stray)["provision_state"] == "active"
+
+
 def test_one_that_changes_while_it_is_looked_at_is_left_alone(fake, stage, stray) -> None:
     stage.service.owned = set()
     look(stage)
