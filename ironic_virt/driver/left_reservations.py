@@ -39,7 +39,8 @@ class LeftReservations:
             placeless = frozenset(service.placeless(uuids) if uuids else ())
             with hurry_requests(self._site.clock() + LONGEST_LOOK):
                 for uuid in sorted(placeless & self._placeless_before):
-                    if self._take_off(uuid):
+                    # The ones before may have taken long.
+                    if service.placeless([uuid]) and self._take_off(uuid):
                         service.release_place(uuid)
                         LOG.warning(
                             "[allocation-given-up] The node that was reserved for instance %s is "

@@ -482,3 +482,26 @@ def test_a_reservation_on_a_node_of_another_host_stays(
         stage.refresh()
     assert fake.node(of_other)["instance_uuid"] == STRANGER
     assert fake.node(own)["instance_uuid"] is None
+
+
+def test_a_reservation_that_is_wanted_again_meanwhile_stays(
+    fake: FakeIronic, set_stage: SetStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes = fake.add_nodes(2)
+    stage = set_stage(fake)
+    placeless, released = sorted([STRANGER, INSTANCE]), []
+    first, second = placeless
+
+    def release(uuid: str) -> None:
+        released.append(uuid)
+        # That took its time, in which a user has unshelved the other one.
+        placeless.clear()
+
+    monkeypatch.setattr(stage.service, "placeless", lambda uuids: {*placeless} & {*uuids})
+    monkeypatch.setattr(stage.service, "release_place", release)
+    for node, instance in zip(nodes, placeless, strict=True):
+        fake.set_node(node, instance_uuid=instance)
+    for _ in range(3):
+        stage.refresh()
+    assert released == [first]
+    assert [fake.node(node)["instance_uuid"] for node in nodes] == [None, second]
