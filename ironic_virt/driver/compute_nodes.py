@@ -35,14 +35,7 @@ class ComputeNodes:
     _tally: _Tally | None = None
 
     def get_available_nodes(self, refresh: bool = False) -> list[str]:
-        """Return the names of this host's compute nodes.
-
-        A name is a node's uuid or, if Ironic picks the nodes, the name of a pool.
-
-        :param refresh: list the nodes again first, and look for what was left behind.
-        :raises IronicError: the nodes have never been listed, and can't be listed now.
-        :raises InventoryTooOld: it is older than ``[ironic] inventory_max_age``.
-        """
+        """Return the names of this host's compute nodes, listed again first with ``refresh``."""
         nodes = self._site.nodes
         if self._site.by_ironic:
             snapshot = nodes.young(nodes.snapshot(refresh=refresh))

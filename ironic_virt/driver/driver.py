@@ -143,7 +143,14 @@ class IronicDriver(ComputeNodes, Console, Instances, Power, Rescue):
     # -- nodes ----------------------------------------------------------------
 
     def get_available_nodes(self, refresh: bool = False) -> list[str]:
-        """Return the names of this host's compute nodes, and look for what was left behind."""
+        """Return the names of this host's compute nodes.
+
+        A name is a node's uuid or, if Ironic picks the nodes, the name of a pool.
+
+        :param refresh: list the nodes again first, and look for what was left behind.
+        :raises IronicError: the nodes have never been listed, and can't be listed now.
+        :raises InventoryTooOld: it is older than ``[ironic] inventory_max_age``.
+        """
         names = super().get_available_nodes(refresh)
         # One thread at a time looks, and others go on.
         if refresh and self._looking.acquire(blocking=False):
