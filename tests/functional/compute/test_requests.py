@@ -86,12 +86,8 @@ def claimed(db: Database) -> set[str]:
 
 def finish(db: Database, request: records.Instance, **values: object) -> None:
     task = TaskState(request.task_state or "")
-    assert ended(
-        db,
-        request.uuid,
-        task,
-        **{"vm_state": VmState.ACTIVE, **values},  # type: ignore[arg-type]
-    )
+    values = {"vm_state": VmState.ACTIVE, **values}
+    assert ended(db, request.uuid, task, **values)  # type: ignore[arg-type]
 
 
 # -- creating -----------------------------------------------------------------
