@@ -17,8 +17,7 @@ from ironic_virt.baremetal.http import single_flight
 from ironic_virt.baremetal.inventory import cache
 from ironic_virt.baremetal.waiting import watcher
 from ironic_virt.compute.db.records import Instance
-from ironic_virt.driver import claim, left_volumes
-from ironic_virt.driver.pools import reconciliation
+from ironic_virt.driver import claim
 from ironic_virt.sharding import ownership
 from ironic_virt.standby import lease
 from ironic_virt.testing.fake_ironic import Conductor, Durations, FakeIronic, node_view
@@ -48,7 +47,7 @@ RECONCILED = 1500.0
 """Seconds in which reservations that nobody wants are given up."""
 
 _STEP = 30.0
-_THREADED = (*(watcher, cache, single_flight, ownership, left_volumes, reconciliation),)
+_THREADED = (watcher, cache, single_flight, ownership)
 """The modules in which threads wait for each other, or might."""
 _UNMASKED = types.SimpleNamespace(mask_dict_password=lambda info, mask: dict(info))
 
