@@ -7,7 +7,6 @@ Nova's module that the tests need to say how things are.  A private method of No
 driver is here only if tests replace it for that; it does nothing by itself.
 """
 
-import contextlib
 import types
 from typing import Any
 from unittest import mock
@@ -23,6 +22,7 @@ from ironic_virt.baremetal.http import connection
 from ironic_virt.driver.network_data import with_links
 from ironic_virt.nova import driver as ours
 from ironic_virt.nova import values
+from ironic_virt.nova.errors import translated
 from tests.nova.upstream import bridge, patcher
 
 CONF = nova_conf.CONF
@@ -131,7 +131,7 @@ class IronicDriver(ours.IronicDriver):
         records.instance_places = dict
         records.instance_hosts = lambda uuids: {}
         records.existing_instances = lambda uuids: ()
-        records.noting = lambda *told: contextlib.nullcontext()
+        records.noting = lambda doing, instance, *event: translated(doing, instance)
         records.known_instances = self._known_one_by_one
         records.abort_reason = self._abort_reason
         records.config_drive = self._config_drive
