@@ -9,7 +9,6 @@ Debian, without our package.
 import shutil
 import subprocess
 import sys
-import tarfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -86,8 +85,8 @@ class VirtualEnvironments:
             pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
             pip += ["--no-binary", "nova", "--dest", str(self._directory)]
             run([*pip, f"nova=={NOVA}"])
-            with tarfile.open(self._directory / f"nova-{NOVA}.tar.gz") as archive:
-                archive.extractall(self._directory, filter="data")
+            archive = self._directory / f"nova-{NOVA}.tar.gz"
+            run(["tar", "-xf", archive, "-C", self._directory])
         prefix = self._nova("editable", ["--editable", str(source)])
         pip: list[str | Path] = [prefix / "bin" / "pip", "install", "--quiet"]
         run([*pip, "--force-reinstall", "--no-deps", self._wheel])

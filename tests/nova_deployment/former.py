@@ -7,7 +7,6 @@ is none, the commit before the last change of the standby.
 """
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -48,7 +47,7 @@ def build_former(directory: Path) -> Path:
     source.mkdir(parents=True)
     archive = source / "archive.tar"
     _git("archive", f"--output={archive}", commit)
-    shutil.unpack_archive(archive, source, filter="data")
+    _run(["tar", "-xf", str(archive), "-C", str(source)])
     python = [sys.executable, "-m"]
     _run([*python, "build", "--wheel", "--outdir", str(wheels), str(source)])
     package = directory / "package"
