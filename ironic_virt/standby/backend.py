@@ -15,6 +15,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import os
+import re
 import socket
 import threading
 import urllib.parse
@@ -73,6 +74,11 @@ class ToozLock:
     def __init__(self, url: str, ttl: int, namespace: str = "") -> None:
         self._prefix = f"ironic-virt-{namespace}:" if namespace else "ironic-virt-"
         self._member = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4()}"
+        if not url.startswith("file:") and re.search("//.*[][/?#].*@", url):
+            raise exceptions.InvalidConfiguration(
+                OPTION,
+                "quote / ? # [ ] before its @, as %2F for /; Redis needs a password without them",
+            )
         self._scheme = urllib.parse.urlsplit(url).scheme
         if self._scheme not in _SCHEMES:
             raise exceptions.InvalidConfiguration(
@@ -86,7 +92,6 @@ class ToozLock:
         self._members = EtcdMembers(url) if self._scheme.startswith("etcd") else None
         self._tries = len(self._members) if self._members else 1
         self._coordinator = self._make_coordinator()
-        self._started = False
         self._lock: Any = None
 
     def _make_coordinator(self) -> Any:
@@ -108,14 +113,13 @@ class ToozLock:
 
     def acquire(self, host: str) -> bool:
         """Try to get the lock of a host name; whether it is this process's now."""
-        if not self._started:
+        if self._lock is None:
             # One that could not be started can't be started again.
             self._coordinator = self._make_coordinator()
             with self._asking():
                 self._coordinator.start()
             if self._scheme == "redis":
                 self._check_replicas()
-            self._started = True
         with self._asking():
             self._lock = self._lock_of(host)
             # To try costs etcd two writes.
@@ -127,9 +131,8 @@ class ToozLock:
         with self._asking():
             if self._members:
                 # Neither name is public in tooz, and nothing else says whose the key is.
-                token = base64.b64decode(self._lock._uuid)
-                is_alive = bool(self._lock.heartbeat())
-                return is_alive and token in self._coordinator.client.get(self._lock._key)
+                token, client = base64.b64decode(self._lock._uuid), self._coordinator.client
+                return bool(self._lock.heartbeat()) and token in client.get(self._lock._key)
             if self._scheme == "file":
                 return bool(self._lock.acquired)
             try:

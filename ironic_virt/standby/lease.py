@@ -184,7 +184,6 @@ class Lease:
         :raises LeaseLost: it was lost at once, and this process ends.
         """
         LOG.info("Asking for the lease of %s", host)
-        self._host = host
         if self._reach is not None:
             self._reach.begin(self._threading)
         timer = logs.OutageTimer(clock=self._clock)

@@ -65,8 +65,6 @@ class Timing:
         :param scheme: of its URL.
         :param ttl: seconds from the end of a process until another one may take over.
         """
-        tenth = ttl / 10
-        settles = scheme != "file"
-        lock = math.ceil(ttl / 2) if settles else ttl
-        settle = float(lock) if settles else 0.0
-        return cls(lock=lock, valid=lock - tenth, settle=settle, renew=tenth)
+        lock = ttl if scheme == "file" else math.ceil(ttl / 2)
+        settle = 0.0 if scheme == "file" else float(lock)
+        return cls(lock=lock, valid=lock - ttl / 10, settle=settle, renew=ttl / 10)

@@ -41,15 +41,15 @@ def test_notes_that_can_not_be_read_are_left_out() -> None:
         "mysql://nova@db/nova",
         "postgresql://nova@db/nova",
         "memcached://m",
-        "zake://",
         "etcd1:2379",
         "//:secret@redis1:6379",
+        "redis://:1234/secret@redis1:6379",
+        "etcd3+http://nova:secret?@etcd1:2379,etcd2:2379",
     ],
 )
 def test_what_can_not_hold_a_lease_is_refused(url: str) -> None:
-    with pytest.raises(exceptions.InvalidConfiguration, match=r"redis, file") as caught:
+    with pytest.raises(exceptions.InvalidConfiguration, match="standby_backend_url") as caught:
         ToozLock(url, TTL)
-    assert "standby_backend_url" in str(caught.value)
     assert "secret" not in str(caught.value)
 
 
