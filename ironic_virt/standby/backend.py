@@ -134,7 +134,9 @@ class ToozLock:
                 token, client = base64.b64decode(self._lock._uuid), self._coordinator.client
                 return bool(self._lock.heartbeat()) and token in client.get(self._lock._key)
             if self._scheme == "file":
-                return bool(self._lock.acquired)
+                # If somebody has removed it, another process gets a lock on a new one.
+                file = self._lock._lock.lockfile
+                return bool(self._lock.acquired and os.fstat(file.fileno()).st_nlink)
             try:
                 return bool(self._lock.heartbeat())
             except Exception:

@@ -326,11 +326,8 @@ class Lease:
         return thread
 
     def _write_note(self) -> None:
-        note = dataclasses.replace(
-            self._note,
-            foreign_reports=self.foreign_reports,
-            lacks=None if self._reach is None else self._reach.lacks(RECENT_SECONDS),
-        )
+        lacks = None if self._reach is None else self._reach.lacks(RECENT_SECONDS)
+        note = dataclasses.replace(self._note, foreign_reports=self.foreign_reports, lacks=lacks)
         if note == self._noted and self._clock() < self._note_due:
             return
         self._noted, self._note_due = note, self._clock() + self._timing.lock
