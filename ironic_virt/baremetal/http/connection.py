@@ -258,7 +258,8 @@ class KeystoneChannel:
         text = logs.one_line(str(chain[-1])) or type(chain[-1]).__name__
         sent = next((e.request for e in chain if isinstance(e, requests.RequestException)), None)
         if sent is not None and sent.url:
-            url = sent.url.partition("?")[0]
+            url = sent.url
+        url = transport.shown(url)
         refused = (transport.Redirected, transport.AnswerTooLarge)
         if refusal := next((e for e in chain if isinstance(e, refused)), None):
             kind, text = exceptions.UnexpectedAnswer, logs.one_line(str(refusal))

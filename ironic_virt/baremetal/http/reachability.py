@@ -12,7 +12,6 @@ Thread-safe.
 from __future__ import annotations
 
 import time
-import urllib.parse
 from collections.abc import Callable
 from typing import Any
 
@@ -20,7 +19,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from ironic_virt import exceptions
-from ironic_virt.baremetal.http import answers
+from ironic_virt.baremetal.http import answers, transport
 from ironic_virt.baremetal.http.connection import Answer, Channel
 from ironic_virt.conf import ironic as ironic_conf
 from ironic_virt.logs import OutageTimer
@@ -100,7 +99,7 @@ def describe_url(conf: cfg.ConfigOpts) -> str:
     """The URL of Ironic, and the option that it comes from, for people."""
     group = conf[ironic_conf.GROUP]
     if group.endpoint_override:
-        return f"{_without_password(group.endpoint_override)} ([ironic] endpoint_override)"
+        return f"{transport.shown(group.endpoint_override)} ([ironic] endpoint_override)"
     section = group.auth_section or ironic_conf.GROUP
     try:
         keystone = conf[section].auth_url
@@ -108,11 +107,4 @@ def describe_url(conf: cfg.ConfigOpts) -> str:
         keystone = None
     if not keystone:
         return "the URL of the service catalog"
-    return (
-        f"the URL of the service catalog of {_without_password(keystone)} ([{section}] auth_url)"
-    )
-
-
-def _without_password(url: str) -> str:
-    parts = urllib.parse.urlsplit(url)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+    return f"the URL of the service catalog of {transport.shown(keystone)} ([{section}] auth_url)"

@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import io
+import re
 import socket
 import time
 from collections.abc import Callable, Collection, Iterator
@@ -32,6 +33,7 @@ from urllib3 import exceptions as urllib3_exceptions
 # As many requests of one service as may run at once without new connections.
 _POOL_SIZE = 64
 
+_CREDENTIALS = re.compile("//[^/]*@")
 _REDIRECTS = frozenset({301, 302, 303, 305, 307, 308})
 
 # The encodings that we accept: others may expand a few bytes without limit.
@@ -56,7 +58,7 @@ class Away(Exception):
 
     def __init__(self, url: str, response: requests.Response | None = None) -> None:
         super().__init__("the service is away")
-        self.url = _without_query(url)
+        self.url = shown(url)
         self.response = response
 
 
@@ -164,14 +166,15 @@ def _refuse_redirect(response: requests.Response) -> None:
     response.close()
     there = response.headers.get("Location", "nowhere")
     raise Redirected(
-        f"{_without_query(response.url)} redirects to {_without_query(there)}, which is not "
+        f"{shown(response.url)} redirects to {shown(there)}, which is not "
         "followed. Put the final URL into the catalogue or [ironic] "
         "endpoint_override"
     )
 
 
-def _without_query(url: str) -> str:
-    return url.partition("?")[0][:200]
+def shown(url: str) -> str:
+    """A URL for people: without the credentials and the query in it."""
+    return _CREDENTIALS.sub("//", url, count=1).partition("?")[0][:200]
 
 
 class _Limited:
@@ -184,7 +187,7 @@ class _Limited:
         self._raw: Any = response.raw
         # urllib3 2 does so by itself; 1.26 takes a body that was cut off for whole.
         self._raw.enforce_content_length = True
-        self._url = _without_query(response.url)
+        self._url = shown(response.url)
         self._largest = largest
         encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
         if encoding not in ("", "identity", "gzip", "x-gzip", "deflate"):
