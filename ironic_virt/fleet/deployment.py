@@ -205,9 +205,9 @@ class Deployment:
         return {uuid: record.host for uuid, record in self.node_records.items()}
 
     @functools.cached_property
-    def pool_records(self) -> Sequence[Record]:
-        """Records of pools of nodes."""
-        return [record for record in self.records if is_pool(record)]
+    def pools_by_host(self) -> Mapping[str, Sequence[str]]:
+        """The names of the records of pools of nodes, by host."""
+        return grouped((record.host, record.name) for record in self.records if is_pool(record))
 
     @functools.cached_property
     def records_by_name(self) -> Mapping[str, Sequence[Record]]:
@@ -217,8 +217,7 @@ class Deployment:
     @functools.cached_property
     def live_servers(self) -> Sequence[Server]:
         """Servers that are not deleted and that a compute service has."""
-        servers = self.servers.values()
-        return [server for server in servers if not server.deleted and server.host]
+        return [one for one in self.servers.values() if not one.deleted and one.host]
 
     @functools.cached_property
     def bare_metal_servers(self) -> Sequence[Server]:
@@ -252,6 +251,14 @@ class Deployment:
         """The host of the instance on a node, or else of the node's record; empty: neither."""
         server = self.servers.get(node.instance_uuid or "")
         return (server and server.host) or self.owner_of.get(node.uuid, "")
+
+    def is_in_pool(self, node: Node) -> bool:
+        """Whether a service that may serve a node has a pool of such nodes."""
+        return any(
+            pool_name(host, node) in pools
+            and (host not in self.options or self.options[host].serves(node))
+            for host, pools in self.pools_by_host.items()
+        )
 
 
 def is_pool(thing: Record | Provider) -> bool:

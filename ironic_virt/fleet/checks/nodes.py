@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from ironic_virt.baremetal.node import Node
 from ironic_virt.driver import resources
-from ironic_virt.fleet.deployment import Deployment, is_pool, pool_name
+from ironic_virt.fleet.deployment import Deployment, is_pool
 from ironic_virt.fleet.findings import CRITICAL, ERROR, WARNING, Problems, Table, check, each
 
 CHECKS: Table = {}
@@ -25,12 +25,8 @@ def _list_nodes(fleet: Deployment) -> Iterable[tuple[str, Node]]:
     "service serves: openstack baremetal node set --shard <shard> {about}",
 )
 def _find_node_without_record(fleet: Deployment) -> Problems:
-    pools = {record.name for record in fleet.pool_records}
-    hosts = {record.host for record in fleet.pool_records}
     for node in fleet.nodes.values():
-        if node.uuid not in fleet.node_records and not any(
-            pool_name(host, node) in pools for host in hosts
-        ):
+        if node.uuid not in fleet.node_records and not fleet.is_in_pool(node):
             yield node.uuid, "no compute service has a record of it"
 
 

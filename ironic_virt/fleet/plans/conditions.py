@@ -48,9 +48,7 @@ def why_unfit(deployment: Deployment, host: str) -> str | None:
         return f"{host} is not mapped to its cell: nova-manage cell_v2 discover_hosts --by-service"
     if host not in deployment.options:
         return f"{host} was not named; give its file with --service-conf {host}=<file>"
-    if not deployment.options[host].picks_nodes or any(
-        record.host == host for record in deployment.pool_records
-    ):
+    if not deployment.options[host].picks_nodes or host in deployment.pools_by_host:
         return f"{host} reports pools instead of nodes; first ironic-virt-fleet pools leave {host}"
     return None
 
@@ -100,9 +98,7 @@ def findings(deployment: Deployment, plan: Plan, *, half_way: bool = False) -> l
 
     :param half_way: leave out findings that are only there because the plan was interrupted.
     """
-    nodes: set[str] = set()
-    for change in plan.changes:
-        nodes |= {change.node, change.server or change.node}
+    nodes = {uuid for change in plan.changes for uuid in (change.node, change.server) if uuid}
     sources = {change.host[0] for change in plan.moved} - {change.host[1] for change in plan.moved}
     new = {change.node for change in plan.changes if change.host[0] is None}
 

@@ -104,7 +104,7 @@ def shard_of(options: ServiceOptions) -> str:
 
 
 def _list_new_nodes(deployment: Deployment) -> list[str]:
-    """Free nodes that no service has a record of and no other cloud claims."""
+    """Free nodes that no service has a record of or in a pool, and no other cloud claims."""
     if not deployment.whole:
         return []
     shards = [shard_of(options) for options in deployment.options.values()]
@@ -114,6 +114,7 @@ def _list_new_nodes(deployment: Deployment) -> list[str]:
         if node.uuid not in deployment.owner_of
         and node.instance_uuid is None
         and node.provision_state == AVAILABLE
+        and not deployment.is_in_pool(node)
         and (node.shard is None or any(same_shard(node.shard, shard) for shard in shards))
     ]
 
