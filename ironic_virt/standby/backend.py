@@ -74,7 +74,8 @@ class ToozLock:
     def __init__(self, url: str, ttl: int, namespace: str = "") -> None:
         self._prefix = f"ironic-virt-{namespace}:" if namespace else "ironic-virt-"
         self._member = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4()}"
-        if not url.startswith("file:") and re.search("//.*[][/?#].*@", url):
+        address = re.sub(r"\?\w+=.*", "", url)
+        if not url.startswith("file:") and re.search("//.*[][/?#].*@", address):
             raise exceptions.InvalidConfiguration(
                 OPTION,
                 "quote / ? # [ ] before its @, as %2F for /; Redis needs a password without them",
@@ -134,9 +135,10 @@ class ToozLock:
                 token, client = base64.b64decode(self._lock._uuid), self._coordinator.client
                 return bool(self._lock.heartbeat()) and token in client.get(self._lock._key)
             if self._scheme == "file":
-                # If somebody has removed it, another process gets a lock on a new one.
-                file = self._lock._lock.lockfile
-                return bool(self._lock.acquired and os.fstat(file.fileno()).st_nlink)
+                # If somebody has removed or moved it, another process gets a lock on a new one.
+                lock = self._lock._lock
+                is_there = self._lock.acquired and os.path.exists(lock.path)
+                return bool(is_there and os.path.samefile(lock.path, lock.lockfile.fileno()))
             try:
                 return bool(self._lock.heartbeat())
             except Exception:
