@@ -43,18 +43,13 @@ class Observer:
         self._host = rt.host
         self._path = path
         self._ended = threading.Event()
-        self._thread: threading.Thread | None = None
         self._state: warm.WarmState | None = None
         self._wanted: dict[str, tuple[str, int]] = {}
         self._looks = 0
 
     def begin(self) -> None:
-        """Look in a thread from now on; called again, it does nothing."""
-        if self._thread is None:
-            self._thread = threading.Thread(
-                target=self._run, name="ironic-virt-observer", daemon=True
-            )
-            self._thread.start()
+        """Look in a thread from now on; called once."""
+        threading.Thread(target=self._run, name="ironic-virt-observer", daemon=True).start()
 
     def end(self) -> None:
         """Write the file no more; a look that goes on is not waited for."""

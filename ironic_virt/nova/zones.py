@@ -10,11 +10,12 @@ differs in its version: 8, the one for private use.  An aggregate without one st
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from nova import context as nova_context
-from nova import objects
+from nova import exception, objects
 from oslo_log import log as logging
 
 LOG = logging.getLogger(__name__)
@@ -66,7 +67,10 @@ class Zones:
             of_host = frozenset(aggregate.uuid for aggregate in listed)
             if of_host - (self._of_host or frozenset()):
                 first = objects.ComputeNode.get_first_node_by_host_for_old_compat
-                self._first = first(context, host).hypervisor_hostname
+                # Without a record, Nova has put none of the host's nodes into them.
+                self._first = ""
+                with contextlib.suppress(exception.ComputeHostNotFound):
+                    self._first = first(context, host).hypervisor_hostname
             self._of_host, self._failing = of_host, False
         except Exception as exc:
             if not self._failing:
