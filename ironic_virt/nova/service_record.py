@@ -91,8 +91,7 @@ class ServiceRecord:
             )
             if record is not None and record.version != nova_service.SERVICE_VERSION:
                 LOG.info(
-                    "The former holder of the lease was version %d of Nova's services, this one "
-                    "is %d",
+                    "The former holder of the lease was version %d of Nova's services, we are %d",
                     *(record.version, nova_service.SERVICE_VERSION),
                 )
                 record.version = nova_service.SERVICE_VERSION
@@ -104,6 +103,8 @@ class ServiceRecord:
         """Compare the record with our last report each time that we report."""
         save = record.save
         reported: int | None = None
+        # Without an answer, a report may still be written, after a later one as well.
+        unanswered: set[int] = set()
 
         def compare_and_save(*args: Any, **kwargs: Any) -> Any:
             nonlocal reported
@@ -114,12 +115,13 @@ class ServiceRecord:
                 return None
             count = self._count_of(record)
             if None not in (reported, count):
-                self._note_others(seen=count != reported)
-            reported = None
+                self._note_others(seen=count not in {reported, *unanswered})
             record.report_count = max(record.report_count - 1, count or 0) + _STEP
-            result = save(*args, **kwargs)
+            unanswered.add(record.report_count)
+            save(*args, **kwargs)
+            unanswered.discard(record.report_count)
             reported = record.report_count
-            return result
+            return None
 
         record.save = compare_and_save
 
