@@ -202,7 +202,7 @@ class IronicDriver(ComputeNodes, Console, Instances, Power, Rescue):
             if not fits or node.provision_state != states.AVAILABLE:
                 self._teardown.tear_down(instance)
         image = self.virtapi.image_of(instance) if self._site.by_ironic else None
-        self._spawn.reserve(instance, image)
+        self._spawn.reserve(instance, image, begins=True)
 
     def prepare_networks_before_block_device_mapping(
         self, instance: virt.InstanceLike, network_info: virt.NetworkInfo

@@ -70,43 +70,53 @@ class Spawn:
 
     # -- check and reserve ----------------------------------------------------
 
-    def reserve(self, instance: InstanceLike, image: ImageLike | None) -> Node:
+    def reserve(
+        self, instance: InstanceLike, image: ImageLike | None, *, begins: bool = False
+    ) -> Node:
         """Make a node the instance's.
 
-        That is the one which the scheduler has picked, by setting its
-        ``instance_uuid``, or one which Ironic picks.
+        That is the one the scheduler has picked, by its ``instance_uuid``, or Ironic's choice.
 
         :param image: as far as it is known; may matter if Ironic picks.
+        :param begins: the build does: its group may refuse a node that it has from before.
         :returns: the node as it is with the reservation.
         :raises ReservationFailed: Ironic has no node for it; nothing was changed.
         :raises NodeTaken: another instance has it; it is left alone.
-        :raises NodeNotAvailable: it is gone or not free; nothing was changed.
+        :raises NodeNotAvailable: it is gone or not free, or the group of the instance refuses it.
         :raises NodeNotOurs: it is outside the target set; nothing was changed.
-        :raises InvalidExtraSpec: the flavor asks for deploy steps that no Ironic would
-            take; nothing was changed.
+        :raises InvalidExtraSpec: no Ironic would take its deploy steps; nothing was changed.
         """
         steps.read_steps(instance.flavor)
+        node = self._find(instance)
+        if node is not None and node.instance_uuid == instance.uuid:
+            self._site.nodes.check_carries(node, instance.uuid)
+            is_looked_at = begins and node.failure_domain is not None
+            if not is_looked_at or node.provision_state != states.AVAILABLE:
+                return node
+        with self._site.service.metrics.step("reserving"), self._groups.turn(instance):
+            if node is None:
+                return self._reservation.reserve(instance, image)
+            return self._reserve(node, instance)
+
+    def _find(self, instance: InstanceLike) -> Node | None:
+        """The node that an instance has or is to get; ``None``: Ironic picks one."""
         if self._site.by_ironic:
-            return self._reservation.reserve(instance, image)
+            return self._site.client.node_of_instance(instance.uuid)
         if not instance.node:
             raise exceptions.NodeNotGiven(
                 None, instance.uuid, "no node was chosen for the server; schedule it first"
             )
-        node = self._site.nodes.read(instance.node, instance.uuid)
-        if node.instance_uuid == instance.uuid:
-            self._site.nodes.check_carries(node, instance.uuid)
-            return node
-        with self._site.service.metrics.step("reserving"), self._groups.turn(instance):
-            return self._reserve(node, instance)
+        return self._site.nodes.read(instance.node, instance.uuid)
 
     def _reserve(self, node: Node, instance: InstanceLike) -> Node:
-        self._site.nodes.check_free(node, instance.uuid)
-        if reason := resources.why_not_free(node):
-            raise exceptions.NodeNotAvailable(node.uuid, instance.uuid, reason)
+        reserved = node if node.instance_uuid == instance.uuid else None
+        if reserved is None:
+            self._site.nodes.check_free(node, instance.uuid)
+            if reason := resources.why_not_free(node):
+                raise exceptions.NodeNotAvailable(node.uuid, instance.uuid, reason)
         self._site.service.report_progress(instance, "reserving", node.provision_state)
-        reserved: Node | None = None
         try:
-            reserved = claim_node(self._site, node, instance)
+            reserved = reserved or claim_node(self._site, node, instance)
             self._site.nodes.note(reserved)
             # What others do meanwhile, Nova's scheduler has not seen.
             reason = resources.why_not_deployable(reserved)

@@ -14,7 +14,6 @@ given up now, the error names it, and destroying the instance gives it up.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import random
 from collections.abc import Collection, Mapping
@@ -76,22 +75,13 @@ class Reservation:
     # -- reserve --------------------------------------------------------------
 
     def reserve(self, instance: InstanceLike, image: ImageLike | None) -> Node:
-        """Have a node reserved for the instance.
+        """Have a node reserved for the instance, which has none.
 
         :param image: may require traits, too.
-        :returns: the node as it is with the reservation; also one that the instance has
-            from an earlier call, in any state.
+        :returns: the node as it is with the reservation.
         :raises ReservationFailed: no node could be reserved.
-        :raises NodeNotOurs: a node that the instance has is outside the target set;
-            nothing was changed.
         :raises BuildAborted: the instance is not wanted any more; none is reserved.
         """
-        with contextlib.suppress(exceptions.InstanceNotFound):
-            return Held.of(self._site, instance).node
-        with self._site.service.metrics.step("reserving"), self._groups.turn(instance):
-            return self._reserve(instance, image)
-
-    def _reserve(self, instance: InstanceLike, image: ImageLike | None) -> Node:
         spec = RequestSpec.from_flavor(
             instance.flavor,
             image=image,
