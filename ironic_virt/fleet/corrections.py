@@ -48,8 +48,9 @@ def _reserve_inventory(finding: Finding, placement: PlacementClient, ironic: Iro
 
 def _allocate_again(finding: Finding, placement: PlacementClient, ironic: IronicClient) -> str:
     uuid, provider = finding.facts["server"], finding.facts["provider"]
-    records = (server for cell in cells.cells() for server in cells.servers(cell, [uuid]))
-    server = next((record for record in records if record.is_on_a_node), None)
+    known = cells.cells()
+    servers = (server for cell in known for server in cells.servers(cell, [uuid]))
+    server = next((server for server in servers if server.is_on_a_node), None)
     if server is None:
         raise NoLongerSo(f"server {uuid} is gone, or has an operation in progress")
     node, place = ironic.node_of_instance(uuid), server.node or ""
@@ -57,6 +58,9 @@ def _allocate_again(finding: Finding, placement: PlacementClient, ironic: Ironic
         raise NoLongerSo(f"no node carries server {uuid}")
     if place not in (node.uuid, pool_name(server.host or "", node)):
         raise NoLongerSo(f"node {node.uuid} carries server {uuid}, but Nova has it on {place}")
+    records = (record for cell in known for record in cells.records(cell, [provider]))
+    if place not in {record.name for record in records}:
+        raise NoLongerSo(f"provider {provider} is not that of {place}, where the server is now")
     owner = server.project_id or "", server.user_id or ""
     # The finding of an allocation that is elsewhere is about the provider that it is from.
     name = placement.allocate(uuid, provider, *owner, instead_of=finding.about)

@@ -196,8 +196,7 @@ class Deployment:
     @functools.cached_property
     def node_records(self) -> Mapping[str, Record]:
         """Records of single nodes, by the node's uuid; of several, the first."""
-        records = reversed(self.records)
-        return {record.name: record for record in records if not is_pool(record)}
+        return {record.name: record for record in reversed(self.records) if not is_pool(record)}
 
     @functools.cached_property
     def owner_of(self) -> Mapping[str, str]:
@@ -222,9 +221,8 @@ class Deployment:
     @functools.cached_property
     def bare_metal_servers(self) -> Sequence[Server]:
         """Servers that some node should carry."""
-        hosts = self.bare_metal_hosts
-        servers = self.live_servers
-        return [server for server in servers if server.is_on_a_node and server.host in hosts]
+        live, hosts = self.live_servers, self.bare_metal_hosts
+        return [server for server in live if server.is_on_a_node and server.host in hosts]
 
     @functools.cached_property
     def servers_by_place(self) -> Mapping[str, Sequence[Server]]:
@@ -234,8 +232,7 @@ class Deployment:
     @functools.cached_property
     def node_of_server(self) -> Mapping[str, str]:
         """By server, the node that carries it."""
-        nodes = self.nodes.values()
-        return {node.instance_uuid: node.uuid for node in nodes if node.instance_uuid}
+        return {one.instance_uuid: one.uuid for one in self.nodes.values() if one.instance_uuid}
 
     @functools.cached_property
     def bare_metal_hosts(self) -> frozenset[str]:

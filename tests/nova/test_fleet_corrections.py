@@ -14,7 +14,7 @@ from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.cmd.fleet_check import Check
 from ironic_virt.fleet import cells, checks, corrections, lock
 from ironic_virt.fleet import placement as fleet_placement
-from ironic_virt.fleet.deployment import Server
+from ironic_virt.fleet.deployment import Record, Server
 from ironic_virt.fleet.findings import Finding, Severity
 from ironic_virt.fleet.placement import PlacementClient
 from tests.unit.fleet import deployments
@@ -43,8 +43,9 @@ def ironic() -> Any:
 def known(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any]]:
     """What Nova knows, by the function of :mod:`cells` that tells it, of the second cell."""
     told: dict[str, list[Any]] = {"servers": [ALIVE], "migrations": [], "being_built": []}
+    told["records"] = [Record("cell2", 1, NODE, "a", NODE)]
     monkeypatch.setattr(cells, "cells", lambda: ["cell1", "cell2"])
-    for name in ("servers", "migrations"):
+    for name in ("servers", "migrations", "records"):
         monkeypatch.setattr(
             cells, name, lambda cell, uuids, name=name: told[name] if cell == "cell2" else []
         )
@@ -76,19 +77,22 @@ def test_allocations_of_somebody_stay(placement, ironic, known, now, kind) -> No
 
 
 @pytest.mark.parametrize(
-    ("changes", "carrier"),
+    ("changes", "carrier", "record"),
     [
-        ({"deleted": True}, deployments.node(1)),
-        ({"task_state": "deleting"}, deployments.node(1)),
-        ({"host": None}, deployments.node(1)),
-        ({}, None),
-        ({}, deployments.node(2)),
+        ({"deleted": True}, deployments.node(1), NODE),
+        ({"task_state": "deleting"}, deployments.node(1), NODE),
+        ({"host": None}, deployments.node(1), NODE),
+        ({}, None, NODE),
+        ({}, deployments.node(2), NODE),
+        # It was found in the pool, and another operator's ``pools leave`` has moved it since.
+        ({}, deployments.node(1), "gold~a"),
     ],
-    ids=["deleted", "being deleted", "no host", "no node", "another node"],
+    ids=["deleted", "being deleted", "no host", "no node", "another node", "another provider"],
 )
-def test_a_server_that_its_node_does_not_carry_gets_none(
-    placement, ironic, known, changes, carrier
+def test_a_server_that_is_not_where_it_was_found_gets_none(
+    placement, ironic, known, changes, carrier, record
 ) -> None:
+    known["records"] = [Record("cell2", 1, NODE, "a", record)]
     known["servers"] = [dataclasses.replace(ALIVE, **changes)]
     ironic.node_of_instance.return_value = carrier
     with pytest.raises(corrections.NoLongerSo):
