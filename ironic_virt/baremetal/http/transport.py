@@ -309,6 +309,9 @@ class _Timed:
             )
         except OSError:
             rows = []
+        except UnicodeError as exc:
+            # No host can have that name: a part of it is empty or too long.
+            raise OSError(str(exc)) from exc
         addresses = list(dict.fromkeys(str(row[4][0]) for row in rows)) or [name]
         try:
             for index, address in enumerate(addresses):

@@ -444,6 +444,11 @@ def test_a_file_of_certificates_that_is_missing_is_one_too(connect: Connect) -> 
         connect(lines).send("GET", "/nodes")
 
 
+def test_a_name_that_no_host_can_have_is_no_answer(connect: Connect) -> None:
+    with pytest.raises(exceptions.IronicUnreachable, match=r"http://ironic\.\.invalid"):
+        connect(DISCOVERS["none"].replace("ironic.", "ironic..")).send("GET", "/nodes")
+
+
 def test_what_tls_has_to_be_reaches_the_connections(connect: Connect) -> None:
     if "tls_min_version" not in {opt.dest for opt in loading.get_session_conf_options()}:
         pytest.skip("this keystoneauth1 has no such option")
