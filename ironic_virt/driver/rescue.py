@@ -84,7 +84,6 @@ class Rescue:
             if password is not None:
                 self._ask_rescuing(held, states.VERB_RESCUE, password)
             node = self._rescue_ended(held, states.RESCUE)
-            _check_power(held, node)
         except (exceptions.RescueFailed, exceptions.WaitTimeout) as exc:
             history.explain_error(self._site.client, exc)
             raise self._rescue_error(instance, exc) from exc
@@ -209,11 +208,17 @@ class Rescue:
 
     def _rescue_ended(self, held: Held, wanted: str) -> Node:
         verb = "rescue" if wanted == states.RESCUE else "unrescue"
+        was_on = held.node.power_state == states.POWER_ON
 
         def until(seen: Node | None) -> Node | None:
+            nonlocal was_on
             node = _still(held, seen)
             state = node.provision_state
+            # Nova powers it off before.  Fake hardware leaves it so, and is the only one to.
+            was_on = was_on or node.power_state == states.POWER_ON
             if state == wanted:
+                if was_on and _is_off_in_rescue(node):
+                    raise held.error(exceptions.RescueFailed, _POWERED_OFF)
                 return node
             if state in states.RESCUE_IN_PROGRESS or state not in states.ALL:
                 return None
@@ -242,17 +247,6 @@ class Rescue:
 
 def _is_off_in_rescue(node: Node) -> bool:
     return node.provision_state == states.RESCUE and node.power_state == states.POWER_OFF
-
-
-def _check_power(held: Held, done: Node) -> None:
-    """Refuse a rescue that has left the node off, where it was on before.
-
-    Fake hardware leaves a node that was off as it was.
-
-    :raises RescueFailed: there is no rescue system to log in to.
-    """
-    if _is_off_in_rescue(done) and held.node.power_state == states.POWER_ON:
-        raise held.error(exceptions.RescueFailed, _POWERED_OFF)
 
 
 def _still(held: Held, node: Node | None) -> Node:

@@ -140,6 +140,8 @@ def rescue(bm: Baremetal, node: Node, password: str) -> None:
     secrets = {"rescue_password": password, "hashed_rescue_password": f"hash of {len(password)}"}
     bm.update(node, instance_info={**node.instance_info, **secrets})
     start(bm, node, "rescue")
+    if bm.settings.virtual_media:
+        bm.update(node, power_state=states.POWER_ON)
 
     def finish() -> None:
         clean_up_ramdisk(bm, node)
