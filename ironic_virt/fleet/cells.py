@@ -74,9 +74,8 @@ def cells(names: Collection[str] = ()) -> list[Cell]:
 
 
 def _select_rows(cell: Cell, statement: Any) -> Sequence[Any]:
-    manager = main_db.get_context_manager(cell.context)
     try:
-        with manager.reader.using(cell.context) as session:
+        with main_db.get_context_manager(cell.context).reader.using(cell.context) as session:
             return list(session.execute(statement))
     except Exception as exc:
         raise CellFailed(f"The database of cell {cell.name}: {nova_conf.reason_of(exc)}") from exc
@@ -175,8 +174,7 @@ def being_built(uuids: Collection[str]) -> list[str]:
 
 def clock(cell: Cell) -> datetime.datetime | None:
     """The time of the cell's database, in UTC; ``None``: it has no clock."""
-    manager = main_db.get_context_manager(cell.context)
-    with manager.reader.using(cell.context) as session:
+    with main_db.get_context_manager(cell.context).reader.using(cell.context) as session:
         if session.get_bind().dialect.name not in ("mysql", "mariadb"):
             return None
         time: datetime.datetime = session.execute(sa.select(sa.func.utc_timestamp())).scalar_one()

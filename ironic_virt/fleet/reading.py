@@ -74,17 +74,20 @@ class Reader:
         more = {"extra", "chassis_uuid"} & {(rule or "").partition("/")[0]}
         nodes = {node.uuid: node for node in client.list_nodes(fields=(*_NODE_FIELDS, *more))}
         self.progress("Ironic: nodes", len(nodes), len(nodes))
-        self._look_up((node.instance_uuid for node in nodes.values()), servers)
+        carried = {node.instance_uuid for node in nodes.values()}
+        found = {uuid: server for uuid, server in servers.items() if uuid in carried}
+        # The others may have left their nodes since they were read: they are read again.
+        self._look_up(carried | servers.keys(), found)
         ironic = self.conf.ironic
         deployment = Deployment(
             read_at=read_at,
             cells={cell.uuid: cell.name for cell in with_hosts},
             cloud=(ironic.endpoint_override or "by the catalogue", ironic.region_name or ""),
-            hosts=api_database.read(self.conf, servers),
+            hosts=api_database.read(self.conf, found),
             whole=not self.cells,
             services=services,
             records=records,
-            servers=servers,
+            servers=found,
             nodes=nodes,
             options=self.options,
             novas_options=unknown.names(nova_ironic.ironic_options),
@@ -126,9 +129,10 @@ class Reader:
         placement = _placement(deployment, client, self.progress)
         consumers = {consumer for each in placement.allocations.values() for consumer in each}
         servers = dict(deployment.servers)
+        # Asked first: who is built is in a cell before this ends.
+        known = set(cells.being_built(consumers - servers.keys()))
         self._look_up(consumers, servers)
         others = consumers - servers.keys()
-        known: set[str] = set(cells.being_built(others))
         for cell in cells.cells(self.cells) if others else ():
             known.update(cells.migrations(cell, others))
         known |= {uuid for uuid in others - known if client.consumer_type(uuid) not in OF_NOVA}

@@ -4,6 +4,7 @@
 
 import datetime
 from types import SimpleNamespace
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -12,13 +13,14 @@ from oslo_config import cfg
 
 from ironic_virt import standby
 from ironic_virt.baremetal.client import IronicClient
-from ironic_virt.fleet import cells, nova_conf, reading
+from ironic_virt.fleet import cells, checks, nova_conf, reading
+from ironic_virt.fleet.deployment import Server
 from ironic_virt.fleet.hosts import Hosts
 from ironic_virt.fleet.options import ServiceOptions
 from ironic_virt.fleet.plans.apply import MoveRefused
 from ironic_virt.fleet.plans.nova_world import NovaWorld
 from ironic_virt.fleet.reading import Reader
-from tests.unit.fleet.deployments import NOW, node
+from tests.unit.fleet.deployments import GOLD, NOW, changed, fleet, node, node_uuid, server_uuid
 
 
 def test_a_silent_backend_is_asked_once_for_all_its_services(monkeypatch) -> None:
@@ -83,6 +85,45 @@ def test_slow_answers_put_no_clock_apart(monkeypatch) -> None:
     monkeypatch.setattr(reading.KeystoneChannel, "from_conf", lambda conf: channel)
     clocks = Reader(cfg.ConfigOpts(), clock=lambda: times[-1])._clocks()
     assert list(clocks.values()) == [0.0, 0.0]
+
+
+def test_what_goes_on_while_it_is_read_is_no_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One server is shelved before the nodes are listed; another one gets its cell."""
+    before, built = fleet({"a": 2}), Server("cell1", server_uuid(9), None, None)
+    (server,) = before.servers.values()
+    in_cells = [changed(server, host=None, node=None, vm_state="shelved_offloaded")]
+    held = changed(before.placement, allocations={node_uuid(1): {built.uuid: {GOLD: 1}}})
+
+    def ask(uuids: Any, known: list[Server]) -> list[Server]:
+        found = [one for one in known if one.uuid in uuids]
+        # It is created there once somebody has asked for it.
+        in_cells.extend([built] if built.uuid in uuids else ())
+        return found
+
+    def requests(uuids: Any) -> list[str]:
+        return [one.uuid for one in ask(uuids, [] if built in in_cells else [built])]
+
+    ironic, placement = mock.Mock(), mock.Mock()
+    ironic.from_conf().list_nodes.return_value = [node(1), node(2)]
+    placement().consumer_type.return_value = None
+    for place, name, stub in (
+        (cells, "cells", lambda names: [cells.Cell("cell1", "", None)]),
+        (cells, "services", lambda *_: []),
+        (cells, "records", lambda cell: before.records),
+        (cells, "servers_of", lambda cell, hosts: [server]),
+        (cells, "servers", lambda cell, uuids: ask(uuids, in_cells)),
+        (cells, "being_built", requests),
+        (cells, "migrations", lambda cell, uuids: []),
+        (reading.api_database, "read", lambda conf, servers: before.hosts),
+        (reading, "IronicClient", ironic),
+        (reading, "PlacementClient", placement),
+        (reading, "_placement", lambda *_: held),
+        (reading, "_group_filters", lambda conf: {}),
+        (Reader, "_clocks", lambda reader: {}),
+    ):
+        monkeypatch.setattr(place, name, stub)
+    found = Reader(mock.Mock()).read()
+    assert checks.run(found, ["allocation-of-nobody", "server-without-node"]) == []
 
 
 def test_files_and_directories_are_given_to_nova(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -180,10 +180,8 @@ def _patch(shard: str | None) -> list[dict[str, Any]]:
 def _as_updates(record: Record, target: str, service: int) -> list[Any]:
     """The statements that give a record, and the server on it, to a host."""
     nodes, instances = models.ComputeNode, models.Instance
-    moved = {
-        "host": target,
-        "updated_at": datetime.datetime.now(datetime.UTC).replace(tzinfo=None),
-    }
+    moment = datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
+    moved = {"host": target, "updated_at": moment}
     is_on_it = instances.node == record.name, instances.deleted == 0
     return [
         sa.update(nodes).where(nodes.id == record.id).values(service_id=service, **moved),

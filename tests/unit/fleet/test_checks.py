@@ -365,10 +365,7 @@ def test_nodes_in_pools_have_no_records_and_are_sound() -> None:
         ({"maintenance": True}, True),
         ({"provision_state": "clean failed"}, True),
         # Its service reports that with the next refresh.
-        (
-            {"provision_state": "cleaning", "provision_updated_at": "2026-05-04T11:59:00+00:00"},
-            False,
-        ),
+        ({"maintenance": True, "provision_updated_at": "2026-05-04T11:59:00+00:00"}, False),
     ],
 )
 def test_a_pool_with_wrong_numbers_is_found(fields: dict[str, object], differs: bool) -> None:
@@ -382,9 +379,7 @@ def test_a_server_in_a_pool_of_another_class_is_found() -> None:
     former = {uuid: {SERVER: {"CUSTOM_GO_LD": 1}}}
     found = checks.run(with_placement(deployment, allocations=former))
     assert [(one.code, one.about) for one in found] == [("resource-class-renamed", uuid)]
-    assert found[0].words.endswith(
-        "holds CUSTOM_GO_LD of it, but its resource class is CUSTOM_GOLD"
-    )
+    assert "holds CUSTOM_GO_LD of it, but its resource class is CUSTOM_GOLD" in found[0].words
 
 
 def test_a_pool_that_builds_few_at_a_time_is_found() -> None:
@@ -393,9 +388,8 @@ def test_a_pool_that_builds_few_at_a_time_is_found() -> None:
     for limit, few in (("0", False), ("1", True), ("2", False)):
         options = ServiceOptions("compute-a", written, {"max_concurrent_builds": limit})
         nodes = {one.uuid: one for one in (node(number) for number in range(1, 20))}
-        found = checks.run(
-            changed(deployment, nodes=nodes, options={"compute-a": options}), ["builds-too-few"]
-        )
+        many = changed(deployment, nodes=nodes, options={"compute-a": options})
+        found = checks.run(many, ["builds-too-few"])
         assert codes(found) == ({"builds-too-few"} if few else set())
 
 
@@ -409,13 +403,6 @@ def test_a_flavor_fits_by_class_and_traits() -> None:
         (Flavor("f", frozenset({GOLD, "CUSTOM_X"})), False),
     ):
         assert flavor.fits(GOLD, ssd) is fits
-
-
-def test_a_node_of_no_pool_is_found() -> None:
-    other = node(3, resource_class="silver")
-    deployment = pooled()
-    found = checks.run(changed(deployment, nodes={**deployment.nodes, other.uuid: other}))
-    assert [(one.code, one.about) for one in found] == [("node-without-record", other.uuid)]
 
 
 @pytest.mark.parametrize(
@@ -437,9 +424,6 @@ def test_a_node_of_no_pool_is_found() -> None:
         pytest.param(
             lambda d: changed(with_allocations(d, FREE, [NOBODY]), consumers={NOBODY}),
             id="a-build-that-has-just-begun",
-        ),
-        pytest.param(
-            lambda d: with_service(d, "compute-a", last_seen=NOW), id="a-service-just-seen"
         ),
         pytest.param(
             lambda d: with_service(two_processes(d), "compute-a", created=NOW),

@@ -96,22 +96,14 @@ def test_which_nodes_a_service_is_for(written: dict[str, str], serves: bool) -> 
 @pytest.mark.parametrize(
     ("one", "other", "share"),
     [
-        pytest.param(service("a"), service("b"), False, id="ours-without-peers"),
-        pytest.param(service("a", IN_TREE), service("b", IN_TREE), True, id="in-tree"),
-        pytest.param(
-            service("a", IN_TREE, shard="x"), service("b", IN_TREE, shard="x"), False, id="shard"
-        ),
-        pytest.param(
-            service("a", peer_list="a,B"), service("b", peer_list="A, b"), True, id="peers"
-        ),
-        pytest.param(service("a", peer_list="a,b"), service("b"), False, id="one-knows-the-other"),
-        pytest.param(
-            service("a", node_selection="ironic"),
-            service("b", node_selection="ironic"),
-            True,
-            id="ironic-picks",
-        ),
+        (service("a"), service("b"), False),
+        (service("a", IN_TREE), service("b", IN_TREE), True),
+        (service("a", IN_TREE, shard="x"), service("b", IN_TREE, shard="x"), False),
+        (service("a", peer_list="a,B"), service("b", peer_list="A, b"), True),
+        (service("a", peer_list="a,b"), service("b"), False),
+        (service("a", node_selection="ironic"), service("b", node_selection="ironic"), True),
     ],
+    ids=["ours-without-peers", "in-tree", "shard", "peers", "one-knows-the-other", "ironic-picks"],
 )
 def test_which_services_share_their_nodes(one, other, share) -> None:
     assert one.shares_with(other) is share
@@ -127,14 +119,8 @@ def test_options_of_nova_and_of_authentication_are_known() -> None:
     ("written", "standby"),
     [
         ({}, None),
-        (
-            {"standby_backend_url": "etcd3+http://e", "standby_ttl": "30"},
-            ("etcd3+http://e", 30, ""),
-        ),
-        (
-            {"standby_backend_url": "redis://r", "standby_namespace": "one"},
-            ("redis://r", 15, "one"),
-        ),
+        ({"standby_backend_url": "etcd3://e", "standby_ttl": "30"}, ("etcd3://e", 30, "")),
+        ({"standby_backend_url": "z://z", "standby_namespace": "one"}, ("z://z", 15, "one")),
         ({"standby_backend_url": "file:///locks"}, None),
     ],
 )

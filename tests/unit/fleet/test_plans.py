@@ -108,10 +108,8 @@ def test_drain_moves_a_services_nodes_to_those_named(deployment, data) -> None:
     assert {change.node for change in plan.changes} == has
     assert {change.host[0] for change in plan.moved} == {host}
     # Those that have fewest get them.
-    after, before = (
-        Counter(owners(deployment, plan).values()),
-        Counter(record.host for record in deployment.records),
-    )
+    after = Counter(owners(deployment, plan).values())
+    before = Counter(record.host for record in deployment.records)
     getters = {host: after[host] for host in others if after[host] > before[host]}
     assert max(getters.values()) - min(after[host] for host in others) <= 1
 
@@ -186,10 +184,7 @@ REFUSED: dict[str, tuple[Callable[[Deployment], Deployment], str]] = {
         lambda d: with_hosts(with_service(d, B, cell="x"), cells=CELLS),
         "is in another cell",
     ),
-    "zone": (
-        lambda d: with_hosts(d, aggregates=ZONES),
-        "in availability zone az1, compute-b in az2",
-    ),
+    "zone": (lambda d: with_hosts(d, aggregates=ZONES), "zone az1, compute-b in az2"),
     "aggregate": (lambda d: with_hosts(d, aggregates=SSD), "in aggregate ssd"),
     "crowd": (lambda d: with_hosts(d, groups=CROWDED), "server group g keeps"),
     "two records": (
@@ -222,9 +217,8 @@ def test_faults_of_others_and_accepted_ones_are_no_obstacle() -> None:
     deployment = with_node(deployment, node_uuid(1), maintenance=True)
     plan = drained(deployment, "offered-unavailable")
     assert plan.accepted == ("offered-unavailable",)
-    twice = changed(
-        deployment, records=[*deployment.records, changed(deployment.records[0], host=C)]
-    )
+    record = changed(deployment.records[0], host=C)
+    twice = changed(deployment, records=[*deployment.records, record])
     with pytest.raises(PlanRefused, match="node-in-two-records"):
         drained(twice, "offered-unavailable", "node-in-two-records")
     # A zone that is accepted.
@@ -382,7 +376,6 @@ def test_the_instructions_name_each_service_to_stop_once() -> None:
     assert [line for line in said if "Stop nova-compute" in line] == [said[1]]
     assert A in said[1]
     ring = fleet({A: 1, B: 1}, shards=False)
-    kept = summary.instructions(
-        strategies.keep(ring, accepted=["node-in-two-target-sets"]), ring, "plan.yaml"
-    )
+    plan = strategies.keep(ring, accepted=["node-in-two-target-sets"])
+    kept = summary.instructions(plan, ring, "plan.yaml")
     assert "Set [ironic] shard = compute-b in the file of compute-b, remove" in "".join(kept)
