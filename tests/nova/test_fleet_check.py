@@ -127,12 +127,8 @@ class TestCheck(Fleet):
             self.taken: {GOLD: 1},
         }
         # A consumer that is not a server is not one that Nova lacks.
-        body = {
-            "allocations": {self.free: {"resources": {GOLD: 1}}},
-            "consumer_generation": None,
-            "consumer_type": "VOLUME",
-            **owner,
-        }
+        held = {"allocations": {self.free: {"resources": {GOLD: 1}}}, "consumer_generation": None}
+        body = {**held, **owner, "consumer_type": "VOLUME"}
         answer = self.placement.put(f"/allocations/{NOBODY}", body, version="1.38")
         assert answer.status == 204
         assert self.check() == {}
@@ -140,10 +136,8 @@ class TestCheck(Fleet):
     def test_what_is_wrong_in_records_is_found_and_mended(self) -> None:
         # The record of a node with a server is another host's.
         self.set_record_host(self.taken, "compute-b")
-        assert self.check() == {
-            "host-differs": self.server_id,
-            "node-outside-its-service": self.taken,
-        }
+        wrong = {"host-differs": self.server_id, "node-outside-its-service": self.taken}
+        assert self.check() == wrong
         self.set_record_host(self.taken, "compute-a")
         # Ironic has lost a node, has one more, has another server, or none.
         kept = self.fake.node(self.other)
@@ -166,10 +160,8 @@ class TestCheck(Fleet):
         # Nova has deleted a server, and the node carries it.
         where = models.Instance.uuid == self.server_id
         self.in_cell(models.Instance, where, deleted=1)
-        assert self.check() == {
-            "node-with-deleted-instance": self.taken,
-            "allocation-of-nobody": self.taken,
-        }
+        codes = "node-with-deleted-instance", "allocation-of-nobody"
+        assert self.check() == dict.fromkeys(codes, self.taken)
         self.in_cell(models.Instance, where, deleted=0)
         # A shard that is nobody's, a service that is down.
         self.fake.set_node(self.free, shard="c")

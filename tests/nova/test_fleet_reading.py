@@ -9,13 +9,14 @@ from unittest import mock
 
 import pytest
 from nova import config, context, objects
+from nova.db.main import api as main_db
 from oslo_config import cfg
 
 from ironic_virt import standby
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.fleet import cells, checks, nova_conf, reading
-from ironic_virt.fleet.deployment import Server
-from ironic_virt.fleet.hosts import Hosts
+from ironic_virt.fleet.deployment import Record, Server
+from ironic_virt.fleet.hosts import Aggregate, Hosts
 from ironic_virt.fleet.options import ServiceOptions
 from ironic_virt.fleet.plans.apply import MoveRefused
 from ironic_virt.fleet.plans.nova_world import NovaWorld
@@ -132,6 +133,18 @@ def test_files_and_directories_are_given_to_nova(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(nova_conf, "_keep_native_threads", lambda: None)
     nova_conf.load(["a.conf"], ["a.d", "b.d"])
     assert given[1:] == ["--config-file=a.conf", "--config-dir=a.d", "--config-dir=b.d"]
+
+
+def test_a_refused_move_leaves_a_provider_in_the_aggregates_of_its_host(monkeypatch) -> None:
+    hosts = Hosts(aggregates=[Aggregate(name, name, frozenset({name})) for name in "ab"])
+    monkeypatch.setattr(main_db, "get_context_manager", mock.MagicMock())
+    monkeypatch.setattr(NovaWorld, "_move", mock.Mock(side_effect=MoveRefused("busy")))
+    for host in "ab":
+        placement = mock.Mock()
+        world = NovaWorld(mock.Mock(), mock.Mock(), {"c": mock.Mock()}, hosts, placement=placement)
+        with pytest.raises(MoveRefused):
+            world.move(Record("c", 1, "n", host, "n"), "a", "b")
+        assert placement.change_aggregates.call_args.args[2] == {host}
 
 
 @pytest.mark.parametrize(("shard", "changes"), [("a", [("b",)]), ("B", []), ("x", None)])

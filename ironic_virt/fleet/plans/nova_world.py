@@ -125,7 +125,8 @@ class NovaWorld:
             with main_db.get_context_manager(context).writer.using(context) as session:
                 self._move(session, record, source, target)
         except (MoveRefused, db_exception.DBDuplicateEntry) as exc:
-            self._change_aggregates(record, target, source)
+            if record.host != target:
+                self._change_aggregates(record, target, source)
             if isinstance(exc, MoveRefused):
                 raise
             raise MoveRefused(f"host {target} already has a record of node {record.name}") from exc
@@ -134,12 +135,10 @@ class NovaWorld:
             raise cells.CellFailed(f"The database of cell {record.cell}: {reason}") from exc
 
     def _change_aggregates(self, record: Record, source: str, target: str) -> None:
-        left_uuids, joined_uuids = (
-            {aggregate.uuid for aggregate in self.hosts.only_of(*pair)}
-            for pair in ((source, target), (target, source))
-        )
-        if left_uuids or joined_uuids:
-            self.placement.change_aggregates(record.uuid, left_uuids, joined_uuids)
+        left = {aggregate.uuid for aggregate in self.hosts.only_of(source, target)}
+        joined = {aggregate.uuid for aggregate in self.hosts.only_of(target, source)}
+        if left or joined:
+            self.placement.change_aggregates(record.uuid, left, joined)
 
     def _move(self, session: Any, record: Record, source: str, target: str) -> None:
         nodes, instances = models.ComputeNode, models.Instance

@@ -328,8 +328,7 @@ def test_what_a_group_allows_is_sound(most: int | None, is_found: bool) -> None:
 
 
 def test_the_worst_comes_first() -> None:
-    deployment = with_node(sound(), FREE, maintenance=True)
-    found = checks.run(with_node(deployment, FREE, health="CRITICAL"))
+    found = checks.run(with_node(sound(), FREE, maintenance=True, health="CRITICAL"))
     assert [one.severity.value for one in found] == ["critical", "warning"]
 
 

@@ -290,17 +290,13 @@ def test_a_service_keeps_the_shard_of_its_file() -> None:
     deployment = fleet({A: 2, B: 2}, shards=False)
     for host in (A, B):
         deployment = with_options(deployment, host, shard=f"rack-{host[-1]}")
-    plan = strategies.keep(
-        deployment, accepted=["node-in-no-target-set", "node-outside-its-service"]
-    )
+    accepted = ["node-in-no-target-set", "node-outside-its-service"]
+    plan = strategies.keep(deployment, accepted=accepted)
     assert {host: one.shard for host, one in plan.services.items()} == {A: "rack-a", B: "rack-b"}
     assert [one.shard for one in plan.changes] == [(None, "rack-a")] * 2 + [(None, "rack-b")] * 2
+    grouped = with_options(deployment, A, conductor_group="")
     with pytest.raises(PlanRefused, match="in conductor group 'x', but compute-a serves ''"):
-        strategies.keep(
-            with_node(
-                with_options(deployment, A, conductor_group=""), node_uuid(1), conductor_group="x"
-            )
-        )
+        strategies.keep(with_node(grouped, node_uuid(1), conductor_group="x"))
 
 
 # -- the file -----------------------------------------------------------------
