@@ -106,11 +106,6 @@ def as_before(task: Task, error: Exception) -> Settled:
     return Settled(task.vm_state, applied=False)
 
 
-def in_error(task: Task, error: Exception) -> Settled:
-    """After an error the instance is in error."""
-    return Settled(VmState.ERROR, applied=False)
-
-
 # -- power --------------------------------------------------------------------
 
 
@@ -227,6 +222,11 @@ def attach_interface(task: Task) -> Settled:
     """Attach a VIF, unless it is attached already."""
     task.driver.attach_interface(task.instance, virt.Vif(task.argument("vif")))
     return Settled(task.vm_state)
+
+
+def attach_failed(task: Task, error: Exception) -> Settled:
+    """A VIF that the node may have all the same stays its instance's: nobody else gets it."""
+    return Settled(task.vm_state, applied=getattr(error, "left", False) is not False)
 
 
 def detach_interface(task: Task) -> Settled:

@@ -117,11 +117,8 @@ class Requests:
     def ask(self, verb: str, instance: str, **arguments: Any) -> records.Instance:
         """Ask for something of an instance that exists.
 
-        :param verb: the name of a row of :mod:`ironic_virt.compute.verbs`: ``delete``,
-            ``start``, ``stop``, ``reboot``, ``hard_reboot``, ``rebuild``, ``rescue``,
-            ``unrescue``, ``attach_interface``, ``detach_interface`` or ``trigger_crash_dump``.
-            A delete supersedes any other request; an instance without a host is deleted
-            at once.
+        :param verb: the name of a row of :mod:`ironic_virt.compute.verbs` but ``create``.
+            A delete supersedes any other; an instance without a host is deleted at once.
         :param instance: its uuid, or its name if no other has that.
         :param arguments: ``image`` (an :class:`~ironic_virt.virt.ImageMeta`; by default the
             one that it has) and ``preserve_ephemeral`` of a rebuild; ``password`` of a rescue,

@@ -62,4 +62,14 @@ def test_a_node_without_a_free_port_leaves_it_as_it_was(stage, node, uuid) -> No
     attach(stage, uuid, THIRD)
     assert (stage.state(uuid), ports(stage, uuid)) == (("active", None), [FIRST, SECOND])
     assert f"VIF {THIRD} could not be attached" in stage.fault(uuid)
-    assert stage.instance(uuid).arguments == {}
+
+
+def test_one_that_its_node_keeps_after_a_failed_attach_goes_to_nobody_else(stage, node, uuid):
+    stage.fake.refuse_vif(SECOND, "no such segment")
+    stage.fake.faults.status(400, "DELETE", "/vifs/", "not now", count=None)
+    attach(stage, uuid)
+    assert (ports(stage, uuid), attached(stage, node)) == ([FIRST, SECOND], [FIRST, SECOND])
+    assert stage.db.instances.instance_of_port(SECOND) == uuid
+    stage.fake.faults.clear()
+    detach(stage, uuid)
+    assert (ports(stage, uuid), attached(stage, node)) == ([FIRST], [FIRST])

@@ -10,10 +10,8 @@ import pytest
 from ironic_virt.compute.db import records
 from ironic_virt.compute.errors import ComputeNodeNotFound, InvalidRequest
 from ironic_virt.exceptions import NoValidHost
-from tests.unit.compute.service_stage import FLAVOR, ServiceStage, new_uuid
-from tests.unit.driver.stage import IMAGE
+from tests.unit.compute.service_stage import FLAVOR, IMAGE, ServiceStage, new_uuid
 
-IQN = "iqn.2026-01.test:node"
 NOBODY = "9d1c54a0-0000-4000-8000-000000000001"
 
 
