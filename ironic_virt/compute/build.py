@@ -51,7 +51,6 @@ class Build:
     ) -> None:
         self._conf = conf
         self._driver = driver
-        self._instances = database.instances
         self._db = database
         self._scheduler = FilterScheduler.from_conf(conf)
         self._incarnation = incarnation
@@ -89,7 +88,7 @@ class Build:
         if node is None or node == instance.node:
             return instance
         try:
-            if not self._instances.placed(instance, node, self._incarnation):
+            if not self._db.instances.placed(instance, node, self._incarnation):
                 return None
         except ClaimLost as error:
             raise exceptions.NodeNotAvailable(
@@ -110,7 +109,7 @@ class Build:
         """
         try:
             # With the node that was picked for it meanwhile.
-            instance = self._instances.get(task.instance.uuid)
+            instance = self._db.instances.get(task.instance.uuid)
         except NoSuchInstance:
             return None
         began = (TaskState.SPAWNING, task.instance.host, task.instance.attempts)
@@ -161,7 +160,7 @@ class Build:
     def _is_leaving(self, instance: str) -> bool:
         """Whether an instance is being deleted."""
         try:
-            return self._instances.get(instance).task_state == TaskState.DELETING
+            return self._db.instances.get(instance).task_state == TaskState.DELETING
         except NoSuchInstance:
             return False
 
@@ -207,7 +206,7 @@ class Build:
 
         def move(places: Sequence[Place]) -> Place | None:
             (place,) = places
-            moved = self._instances.reschedule(
+            moved = self._db.instances.reschedule(
                 *(instance, place, fault, self._incarnation), tried=given_up, refused=refused
             )
             return place if moved else None

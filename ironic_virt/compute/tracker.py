@@ -106,14 +106,20 @@ class Tracker:
             if (picks or versions[name] is None) and self._driver.is_pool(name)
         }
         uuids = [name for name in names if name not in pools] if pools else names
+        # One of a pool, too, of which there is no record; a node not listed is not awaited.
+        settled = {
+            uuid
+            for uuid in given_back
+            if self._driver.node_version(uuid) is None
+            or not self._driver.get_available_resource(uuid).cleaning
+        }
         news = [uuid for uuid in uuids if self._is_news(uuid, versions)]
         reports = [report for uuid in news if (report := self._report(uuid))]
         if reports:
             self._save(reports, versions)
-            clean = {report.uuid for report in reports if not report.cleaning}
-            self._given_back -= clean & given_back
         offered = [self._pool(name) for name in sorted(pools)]
         self._pools.save(self._host, offered if offered or picks else None)
+        self._given_back -= settled
         if picks:
             # Pools have taken the place of single nodes that have no instance any more.
             if deleted := self._nodes.keep_only(self._host, uuids):
@@ -147,12 +153,9 @@ class Tracker:
     # -- nodes that are there -------------------------------------------------
 
     def _is_news(self, uuid: str, versions: Mapping[str, object]) -> bool:
-        version = versions[uuid]
-        if version is None:
-            return True
-        written = self._written.get(uuid)
+        version, written = versions[uuid], self._written.get(uuid)
         # Nearly always the very same; equal and not the same after a full list.
-        return written is not version and written != version
+        return version is None or (written is not version and written != version)
 
     def _save(self, reports: Sequence[ComputeNode], versions: Mapping[str, object]) -> None:
         take_over = self._driver.rebalances_nodes()
@@ -190,7 +193,6 @@ class Tracker:
 
     def _look_for(self, missing: Collection[str]) -> None:
         """Ask after nodes that have a record of this host and are not listed any more."""
-        self._given_back -= set(missing)
         new = sorted(set(missing) - self._missing)
         for uuid in new:
             self._written.pop(uuid, None)

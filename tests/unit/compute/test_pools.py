@@ -125,9 +125,11 @@ def test_numbers_and_the_node_follow_an_instances_life(stage: ServiceStage) -> N
     assert counts(stage) == (3, 0, 1), "its node is not to be had before the next refresh says so"
     stage.service.refresh()
     assert counts(stage) == (3, 0, 1), "it is being cleaned"
+    assert stage.service._until_refresh() == 0.5
     stage.fake.advance(60)
     stage.service.refresh()
     assert counts(stage) == (3, 0, 0)
+    assert stage.service._until_refresh() == 60, "nothing is waited for any more"
     assert stage.fake.allocations() == []
     for node in stage.fake.nodes():
         assert (node["instance_uuid"], node["instance_info"]) == (None, {})
