@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import sqlalchemy as sa
 
 from ironic_virt.compute.db import services, tables
-from ironic_virt.compute.db.compute_nodes import COLUMNS
+from ironic_virt.compute.db.compute_nodes import COLUMNS, UNUSED
 from ironic_virt.compute.db.database import Part, reads
 from ironic_virt.compute.db.records import ComputeNode, NodePool
 from ironic_virt.compute.errors import ClaimLost
@@ -149,7 +149,7 @@ class Candidates(Part):
         counts = sa.select(host, sa.func.count()).where(host.is_not(None)).group_by(host)
         usable = self._db.services.usable(connection)
         free = sa.select(*COLUMNS).where(
-            *(_NODE.c.available == sa.true(), _NODE.c.instance_uuid.is_(None)),
+            *(_NODE.c.available == sa.true(), *UNUSED),
             *(_NODE.c.host.in_(usable), *_of(classes, node)),
         )
         rows: list[Any] = []

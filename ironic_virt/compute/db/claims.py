@@ -23,6 +23,7 @@ from oslo_db import exception as db_exception
 
 from ironic_virt.compute import errors
 from ironic_virt.compute.db import records, services, tables
+from ironic_virt.compute.db.compute_nodes import UNUSED
 
 _NODE = tables.compute_nodes
 _INSTANCE = tables.instances
@@ -60,12 +61,9 @@ def claim_all(
 def _claim_node(
     connection: sa.Connection, instance: str, node: Place, now: datetime.datetime
 ) -> bool:
-    free = sa.and_(_NODE.c.instance_uuid.is_(None), _NODE.c.available == sa.true())
-    update = (
-        sa.update(_NODE)
-        .where(_NODE.c.uuid == node.uuid, _NODE.c.host == node.host)
-        .where(sa.or_(free, _NODE.c.instance_uuid == instance))
-    )
+    free = sa.and_(_NODE.c.available == sa.true(), *UNUSED)
+    update = sa.update(_NODE).where(_NODE.c.uuid == node.uuid, _NODE.c.host == node.host)
+    update = update.where(sa.or_(free, _NODE.c.instance_uuid == instance))
     values = {"instance_uuid": instance, "updated_at": now}
     try:
         return bool(connection.execute(update.values(values)).rowcount)

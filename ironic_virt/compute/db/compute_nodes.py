@@ -32,7 +32,8 @@ _UPDATE = sa.update(_NODE).where(
     _NODE.c.uuid == sa.bindparam("of_node"), _NODE.c.host == sa.bindparam("of_host")
 )
 _HAS_INSTANCE = sa.exists().where(tables.instances.c.node == _NODE.c.uuid).correlate(_NODE)
-_UNUSED = (_NODE.c.instance_uuid.is_(None), ~_HAS_INSTANCE)
+UNUSED = (_NODE.c.instance_uuid.is_(None), ~_HAS_INSTANCE)
+"""No instance has claimed the node, and none has it by a pool, perhaps in the records alone."""
 
 
 class ComputeNodes(Part):
@@ -93,7 +94,7 @@ class ComputeNodes(Part):
         current_time = self._db.now()
         of_them = _NODE.c.uuid.in_(sorted(reports))
         if take_over:
-            take = sa.update(_NODE).where(of_them, _NODE.c.host != host, *_UNUSED)
+            take = sa.update(_NODE).where(of_them, _NODE.c.host != host, *UNUSED)
             connection.execute(take.values(host=host, updated_at=current_time))
         stored = {row.uuid: row for row in connection.execute(sa.select(*_STORED).where(of_them))}
         new = [
@@ -139,7 +140,7 @@ class ComputeNodes(Part):
 
         :returns: how many were deleted.
         """
-        unused = (*_UNUSED, _NODE.c.host == host)
+        unused = (*UNUSED, _NODE.c.host == host)
         others = set(connection.scalars(sa.select(_NODE.c.uuid).where(*unused))).difference(uuids)
         delete = sa.delete(_NODE).where(*unused)
         pages = (delete.where(_NODE.c.uuid.in_(page)) for page in chunks(sorted(others)))

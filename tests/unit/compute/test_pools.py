@@ -208,7 +208,7 @@ def test_sizes_are_matched_exactly_by_the_filters_of_bare_metal(set_stage, fake)
         stage.requests.create(new(smaller))
 
 
-def test_a_node_recorded_for_another_is_not_used_twice(stage, nodes) -> None:
+def test_a_node_recorded_for_another_is_not_used_twice(stage, set_stage, nodes) -> None:
     first = stage.build(pool=POOL)
     had = stage.instance(first).node
     # Somebody takes it off behind our back, and the node is free again.
@@ -227,6 +227,8 @@ def test_a_node_recorded_for_another_is_not_used_twice(stage, nodes) -> None:
     assert stage.instance(second).node is None
     assert "the records have another server on it" in stage.fault(second)
     assert second not in carriers(stage.fake)
+    with pytest.raises(NoValidHost):
+        set_stage().begin().requests.create(new())
 
 
 # -- switching ----------------------------------------------------------------
