@@ -18,7 +18,10 @@ from ironic_virt.compute.db import Database
 from ironic_virt.compute.db.records import Instance, NewInstance
 from ironic_virt.compute.errors import InvalidRequest
 from ironic_virt.compute.states import VmState
+from ironic_virt.driver.deploy.instance_info import IMAGE_PARTS
 from ironic_virt.driver.resources import power_of
+
+_PROPERTIES = {**IMAGE_PARTS, "ironic_ramdisk_deploy": "ironic_ramdisk_deploy"}
 
 
 def adopt(database: Database, client: IronicClient, uuid: str, flavor: virt.Flavor) -> Instance:
@@ -33,16 +36,14 @@ def adopt(database: Database, client: IronicClient, uuid: str, flavor: virt.Flav
     :raises IronicError: Ironic could not be asked, or has no such node.
     """
     node = client.get_node(uuid)
-    deployed = (states.ACTIVE, states.RESCUE)
-    if node.instance_uuid is None or node.provision_state not in deployed:
+    is_rescued = node.provision_state == states.RESCUE
+    if node.instance_uuid is None or not (is_rescued or node.provision_state == states.ACTIVE):
         raise InvalidRequest(
             f"no server is deployed there: the node is {node.provision_state}, and its "
             f"instance_uuid is {node.instance_uuid or 'none'}"
         )
     power_state = power_of(node).state
-    vm_state = VM_STATES.get(power_state, VmState.ACTIVE)
-    if node.provision_state == states.RESCUE:
-        vm_state = VmState.RESCUED
+    vm_state = VmState.RESCUED if is_rescued else VM_STATES.get(power_state, VmState.ACTIVE)
     info: dict[str, Any] = dict(node.instance_info or {})
     name = info.get("display_name")
     new = NewInstance(
@@ -52,6 +53,7 @@ def adopt(database: Database, client: IronicClient, uuid: str, flavor: virt.Flav
             str(info.get("image_source") or info.get("boot_iso") or ""),
             info.get("image_checksum") or info.get("image_os_hash_value"),
             info.get("image_disk_format"),
+            {name: str(info[key]) for name, key in _PROPERTIES.items() if info.get(key)},
         ),
         display_name=None if name is None else str(name),
         ports=tuple(virt.Vif(vif) for vif in client.ports.vifs(node.uuid)),

@@ -53,7 +53,7 @@ _IMAGE_FAULTS = re.compile(
 )
 
 
-_IMAGE_PARTS = {
+IMAGE_PARTS = {
     "kernel_id": "kernel",
     "ramdisk_id": "ramdisk",
     "stage2_id": "stage2",
@@ -276,7 +276,7 @@ def _image(image: ImageLike) -> dict[str, Any]:
         # Glance knows the checksum, the format, the kernel and the ramdisk.
         return info
     parts = {
-        key: value for name, key in _IMAGE_PARTS.items() if (value := image.properties.get(name))
+        key: value for name, key in IMAGE_PARTS.items() if (value := image.properties.get(name))
     }
     is_run_from_memory = is_ramdisk(image.properties)
     if is_run_from_memory:

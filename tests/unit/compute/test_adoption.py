@@ -9,16 +9,17 @@ from ironic_virt.compute import errors
 from ironic_virt.compute.adoption import adopt
 from ironic_virt.compute.db.records import Instance
 from ironic_virt.compute.states import TaskState
-from tests.unit.compute.service_stage import FLAVOR, IMAGE, ServiceStage
+from tests.unit.compute.service_stage import FLAVOR, ServiceStage
 
 VIF = virt.Vif("9d1c54a0-0000-4000-8000-000000000001")
+HOW = {"kernel_id": "http://a/k", "ramdisk_id": "http://a/r", "ironic_ramdisk_deploy": "True"}
+IMAGE = virt.ImageMeta("http://a/a.raw", "a1" * 16, "raw", HOW)
 
 
 @pytest.fixture
 def uuid(stage: ServiceStage) -> str:
     """An active instance that is younger than the restored backup."""
-    uuid = stage.build(ports=(VIF,))
-    assert stage.state(uuid) == ("active", None)
+    uuid = stage.build(ports=(VIF,), image=IMAGE)
     with stage.db.engine.begin() as connection:
         for statement in (
             "DELETE FROM instances",
@@ -40,7 +41,7 @@ def test_one_is_as_before_and_can_be_deleted(stage, nodes, uuid) -> None:
     assert stage.fake.node(nodes[0]) == before
     assert (found.uuid, found.name, found.host, found.node) == (uuid, "web", "compute1", nodes[0])
     assert (found.vm_state, found.power_state) == ("active", virt.PowerState.RUNNING)
-    assert (found.image.id, found.ports, found.flavor) == (IMAGE.id, (virt.Vif(VIF.id),), FLAVOR)
+    assert (found.image, found.ports, found.flavor) == (IMAGE, (VIF,), FLAVOR)
     stage.service.sync_power()
     assert stage.state(uuid) == ("active", None)
     stage.do(uuid, TaskState.DELETING)
