@@ -74,6 +74,9 @@ def test_a_node_is_deleted_only_when_ironic_itself_says_so(fake, set_stage) -> N
         doubt()
         assert not stage.driver.is_node_deleted(gone)
     assert stage.driver.is_node_deleted(gone)
+    # Whoever has lost the role that shows nodes is shown none.
+    fake.remove_node(node)
+    assert not stage.driver.is_node_deleted(gone)
 
 
 def test_a_taken_node_is_reserved_as_soon_as_we_took_it(stage, fake, node) -> None:
