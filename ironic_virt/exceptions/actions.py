@@ -72,6 +72,7 @@ class Disk(enum.Enum):
     """What is on a node's disk after a rebuild that failed; the value is for people."""
 
     UNTOUCHED = "the disk is as it was"
+    KEPT = "the disk is as it was, but the server may not run"
     REWRITTEN = "the new image is on the disk"
     UNKNOWN = "the disk may be rewritten in part"
 

@@ -9,8 +9,8 @@ what was being done; a field says which of Nova's errors is raised.  What they l
   our text in its fault, at once and without wearing out further nodes;
 - a server that could not be torn down is in ERROR and keeps its ports, because what
   runs on the node may still run;
-- a server whose rebuild failed is in ERROR, but for one whose disk is as it was: that
-  stays as it is, with a fault;
+- a server whose rebuild failed is in ERROR, but for one whose node Ironic has not begun with:
+  that stays as it is, with a fault;
 - a server whose rescue or unrescue failed is in ERROR, even if its system runs: Nova knows
   no other way;
 - a failed power change or reboot leaves the server as it is, with a fault;

@@ -108,7 +108,7 @@ def why_not(node: Node) -> str | None:
 def disk_after(last_error: str | None) -> Disk:
     """What is on the disk after a deployment that ended with this error."""
     if last_error and _BEFORE_WRITING.search(last_error):
-        return Disk.UNTOUCHED
+        return Disk.KEPT
     if last_error and _AFTER_WRITING.search(last_error):
         return Disk.REWRITTEN
     return Disk.UNKNOWN

@@ -53,13 +53,13 @@ def test_what_ironic_refuses_leaves_it_as_it_was(stage, node, uuid) -> None:
     assert "the disk is as it was: the node is in maintenance (fan)" in stage.fault(uuid)
 
 
-def test_a_failed_rebuild_is_in_error_and_can_be_repeated(stage, node, uuid) -> None:
-    stage.fake.fail_next("deploy", "Deploy step deploy.write_image failed: disk broken", node)
+@pytest.mark.parametrize("why", ["Deploy step deploy.a failed: x", "Failed to prepare to deploy"])
+def test_a_failed_rebuild_is_in_error_and_can_be_repeated(stage, node, uuid, why) -> None:
+    stage.fake.fail_next("deploy", why, node)
     rebuild(stage, uuid)
     left = stage.instance(uuid)
-    assert (left.vm_state, left.task_state, left.node) == ("error", None, node)
-    assert left.image == OTHER, "what it was to have, as far as it has any"
-    assert "the disk may be rewritten in part: Deploy step" in stage.fault(uuid)
+    assert (left.vm_state, left.task_state, left.node, left.image) == ("error", None, node, OTHER)
+    assert f"the disk {'may be' if 'step' in why else 'is as'}" in stage.fault(uuid)
     rebuild(stage, uuid, None)
     assert stage.state(uuid) == ("active", None)
 

@@ -224,8 +224,8 @@ def test_changes_while_the_config_drive_is_made_are_seen(our_stage, our_node, ch
 @pytest.mark.parametrize(
     ("last_error", "disk"),
     [
-        ("Failed to prepare to deploy: no port", Disk.UNTOUCHED),
-        ("Failed to prepare the configdrive. Exception: disk full", Disk.UNTOUCHED),
+        ("Failed to prepare to deploy: no port", Disk.KEPT),
+        ("Failed to prepare the configdrive. Exception: disk full", Disk.KEPT),
         ("Deploy step deploy.write_image failed: no space left.", Disk.UNKNOWN),
         ("Timeout reached while waiting for callback for node x", Disk.UNKNOWN),
         ("Deploy step deploy.boot_instance failed: the BMC says no.", Disk.REWRITTEN),
