@@ -37,12 +37,12 @@ def read_steps(flavor: FlavorLike) -> list[dict[str, Any]]:
 
     :raises InvalidExtraSpec: they are in no form that Ironic takes.
     """
-    named = {
-        int(match["number"] or 0): name
+    named = [
+        (int(match["number"] or 0), name)
         for name in flavor.extra_specs
         if (match := _NAME.fullmatch(name))
-    }
-    return [step for _, name in sorted(named.items()) for step in _steps(flavor, name)]
+    ]
+    return [step for _, name in sorted(named) for step in _steps(flavor, name)]
 
 
 def _steps(flavor: FlavorLike, name: str) -> list[dict[str, Any]]:

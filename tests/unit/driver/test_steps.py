@@ -44,7 +44,7 @@ def test_a_long_list_is_in_several_parts() -> None:
         "ironic:deploy_steps10": part("last"),
         "ironic:deploy_steps2": part("third"),
         "ironic:deploy_steps": part("first"),
-        "ironic:deploy_steps1": part("second"),
+        "ironic:deploy_steps0": part("second"),
         "ironic:deploy_stepsX": "of no meaning",
     }
     found = steps.read_steps(virt.Flavor("bm", extra_specs=specs))
