@@ -53,7 +53,7 @@ class LeftVolumes:
         try:
             with hurry_requests(deadline):
                 self._look(deadline)
-        except exceptions.IronicVirtError as exc:
+        except Exception as exc:
             LOG.warning(
                 "[volume-target-left] Volume targets that instances have left can't be looked "
                 "for: %s",

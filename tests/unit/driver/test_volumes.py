@@ -284,14 +284,14 @@ def test_a_look_for_leftovers_resumes_where_it_stopped(stage: Stage, fake: FakeI
     assert not fake.bm.store.targets
 
 
-@pytest.mark.parametrize("whose", ["somebody else's", "of a server that is being built"])
+@pytest.mark.parametrize("whose", ["somebody else's", "of a server being built", "unknown"])
 def test_what_may_be_anothers_stays_on_a_free_node_that_stays_on(stage, fake, storage_node, whose):
-    """Others may note a server, too, and a server may be about to get its node."""
+    """Others may note a server, too, it may be about to get its node, or the records be away."""
     stage.refresh()
-    if whose == "somebody else's":
-        set_target(stage, storage_node, 0, "root", extra={FORMER_MARK: STRANGER})
-    else:
-        set_target(stage, storage_node, 0, "root", extra={MARK: INSTANCE})
+    extra = {FORMER_MARK: STRANGER} if whose == "somebody else's" else {MARK: INSTANCE}
+    set_target(stage, storage_node, 0, "root", extra=extra)
+    if whose == "unknown":
+        stage.service.on_existing = lambda: 1 / 0
     fake.set_node(storage_node, power_state="power on")
     look_for_left(stage)
     look_for_left(stage)
