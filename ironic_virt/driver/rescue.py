@@ -28,6 +28,7 @@ from ironic_virt.virt import InstanceLike
 LOG = logging.getLogger(__name__)
 
 _BACK = "the server runs its own system"
+_OFF = "the server is off; a hard reboot boots its own system"
 _NOT_BACK = (
     "it could not be brought back to its own system either: {why}. Repair the node in Ironic, "
     "then unrescue the server"
@@ -148,14 +149,15 @@ class Rescue:
             why = exc.reason if isinstance(exc, exceptions.NodeError) else str(exc)
             how = _NOT_BACK.format(why=why)
         # The good news first: Nova's users see the beginning only.
-        parts = [how, error.reason] if how == _BACK else [error.reason, how]
+        is_back = how in (_BACK, _OFF)
+        parts = [how, error.reason] if is_back else [error.reason, how]
         failed = exceptions.RescueFailed(
             error.node,
             instance.uuid,
             "; ".join(parts),
             last_error=getattr(error, "last_error", None),
             request_id=error.request_id,
-            system=exceptions.System.OWN if how == _BACK else exceptions.System.UNKNOWN,
+            system=exceptions.System.OWN if is_back else exceptions.System.UNKNOWN,
         )
         for note in getattr(error, "__notes__", ()):
             failed.add_note(note)
@@ -170,7 +172,8 @@ class Rescue:
             held = self._held_at_rest(instance)
         state = held.node.provision_state
         if state == states.ACTIVE:
-            return _BACK
+            # Nova stops a server before it is rescued.
+            return _OFF if held.node.power_state == states.POWER_OFF else _BACK
         failed = state in (states.RESCUE_FAILED, states.UNRESCUE_FAILED)
         if failed or _is_off_in_rescue(held.node):
             held.note(self._unrescued(held))
