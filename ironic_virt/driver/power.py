@@ -18,9 +18,10 @@ from oslo_log import log as logging
 from ironic_virt import exceptions
 from ironic_virt.baremetal import states
 from ironic_virt.baremetal.node import Node
+from ironic_virt.driver import resources
 from ironic_virt.driver.held import Held
 from ironic_virt.driver.site import Site
-from ironic_virt.virt import InstanceLike
+from ironic_virt.virt import InstanceLike, PowerState
 
 LOG = logging.getLogger(__name__)
 
@@ -92,19 +93,22 @@ class Power:
             held.client.management.inject_nmi(held.uuid)
         LOG.info("Instance %s, node %s: an NMI was injected", instance.uuid, held.uuid)
 
-    def power_update_event(self, instance: InstanceLike) -> None:
-        """Take note of a power state that changed by itself; the service updates its records.
+    def power_update_event(self, instance: InstanceLike) -> PowerState | None:
+        """Take note of a power state that changed by itself, and return it as it is by now.
 
-        What is known of the node meanwhile would contradict that until the next refresh.
+        What is known of the node would contradict it until the next refresh.  ``None``: unread.
         """
         try:
-            self._site.nodes.note(self._site.nodes.read_carrier(instance))
+            node = self._site.nodes.read_carrier(instance)
+            self._site.nodes.note(node)
+            return resources.power_of(node).state
         except (exceptions.InstanceNotFound, exceptions.IronicError) as exc:
             LOG.warning(
                 "[node-unread] Instance %s: its node can't be read after its power state has "
                 "changed: %s. The next refresh does it",
                 *(instance.uuid, exc),
             )
+            return None
 
 
 def change_power(site: Site, instance: InstanceLike, target: str, timeout: int = 0) -> None:
@@ -168,10 +172,7 @@ def _settled(site: Site, held: Held, target: str, timeout: int) -> Node:
 
 
 def _wait(site: Site, held: Held, target: str, timeout: int) -> Node:
-    """The node when it is done.
-
-    :param timeout: seconds that Ironic itself waits for a soft change.
-    """
+    """The node when it is done; for the timeout see :func:`change_power`."""
     node = held.node
     began = node.hides_lock and node.target_power_state is not None
 

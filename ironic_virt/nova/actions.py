@@ -162,16 +162,15 @@ class Actions:
             self._driver.power_on(instance)
 
     def power_update_event(self, instance: Any, target_power_state: str) -> None:
-        """Note in Nova's records that Ironic has found another power state.
-
-        The node is read as well: by the last list Nova's power sync would stop the server.
-        """
-        self._driver.power_update_event(instance)
-        if target_power_state == external_event.POWER_ON:
-            state, became, was = power_state.RUNNING, vm_states.ACTIVE, task_states.POWERING_ON
-        else:
-            state, became, was = power_state.SHUTDOWN, vm_states.STOPPED, task_states.POWERING_OFF
-        instance.power_state, instance.vm_state, instance.task_state = state, became, None
+        """Note in Nova's records that Ironic has found another power state, if it is so still."""
+        on = target_power_state == external_event.POWER_ON
+        told = power_state.RUNNING if on else power_state.SHUTDOWN
+        was = task_states.POWERING_ON if on else task_states.POWERING_OFF
+        became = {power_state.RUNNING: vm_states.ACTIVE, power_state.SHUTDOWN: vm_states.STOPPED}
+        # By the last list, or a late event, Nova's power sync would stop the server.
+        seen = self._driver.power_update_event(instance)
+        state = seen if seen in became else told
+        instance.power_state, instance.vm_state, instance.task_state = state, became[state], None
         instance.save(expected_task_state=was)
 
     def get_instance_diagnostics(self, instance: Any) -> Any:

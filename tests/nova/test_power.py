@@ -5,7 +5,7 @@
 from typing import Any
 
 import pytest
-from nova import context, utils
+from nova import context, objects, utils
 from nova.tests.functional.api import client
 
 from tests.nova import figures
@@ -144,6 +144,10 @@ class TestPower(Power, driver=figures.OURS):
 
     def test_what_nova_was_told_stays_so(self) -> None:
         self.switch_on_after_a_list()
+        assert self.power_state() == RUNNING
+        # So it does when an earlier event comes after that: Nova would power the node off.
+        server = objects.Instance.get_by_uuid(context.get_admin_context(), self.booted["id"])
+        self.compute.manager.power_update(server._context, server, "POWER_OFF")
         assert self.power_state() == RUNNING
 
     @pytest.mark.seldom

@@ -266,11 +266,10 @@ def test_a_reported_change_is_known_at_once_if_ironic_is_up(stage, fake, node, i
     stage.refresh()
     fake.set_node(node, power_state="power off")
     assert stage.driver.get_info(instance).state is virt.PowerState.RUNNING
-    stage.driver.power_update_event(instance)
+    assert stage.driver.power_update_event(instance) is virt.PowerState.SHUTDOWN
     assert stage.driver.get_info(instance).state is virt.PowerState.SHUTDOWN
-    assert "The next refresh does it" not in caplog.text
     fake.faults.status(500, "GET", count=None)
-    stage.driver.power_update_event(instance)
+    assert stage.driver.power_update_event(instance) is None
     assert "The next refresh does it" in caplog.text
 
 
