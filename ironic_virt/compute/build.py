@@ -165,37 +165,13 @@ class Build:
             return False
 
     def _reschedule(self, instance: Instance, error: Exception, refused: bool) -> Settled | None:
-        given_up = _given_up(instance, error)
-        try:
-            node = self._move(instance, Fault.of(error), given_up, refused)
-        except exceptions.NoValidHost as nowhere:
-            more = f"And there is no other node to try: {one_line(nowhere)}"
-            if instance.attempts > 1 and instance.fault is not None:
-                more += f". The attempt before failed: {instance.fault.message}"
-            return _in_error(instance, error, more)
-        if node is None:
-            return None
-        LOG.warning(
-            "[build-retried] %s. Instance %s is now to be built on node %s of host %s, attempt "
-            "%d of %d",
-            *(one_line(error), instance.uuid, node.uuid, node.host),
-            instance.attempts - instance.refusals + (not refused),
-            self._conf.scheduler.max_attempts,
-        )
-        return None
-
-    def _move(
-        self, instance: Instance, fault: Fault, given_up: str | None, refused: bool
-    ) -> Place | None:
         """Give a build another node, or a place in a pool, perhaps of another host.
 
         The former one is released.
 
-        :param given_up: what is not tried again for this instance.
         :param refused: the guard has refused the node, and nothing was changed there.
-        :returns: the node; ``None``: the build is not wanted any more.
-        :raises NoValidHost: there is none left to try.
         """
+        given_up = _given_up(instance, error)
         spec = RequestSpec.from_flavor(
             instance.flavor,
             instance_uuid=instance.uuid,
@@ -206,12 +182,26 @@ class Build:
 
         def move(places: Sequence[Place]) -> Place | None:
             (place,) = places
-            moved = self._db.instances.reschedule(
-                *(instance, place, fault, self._incarnation), tried=given_up, refused=refused
-            )
+            began = (instance, place, Fault.of(error), self._incarnation)
+            moved = self._db.instances.reschedule(*began, tried=given_up, refused=refused)
             return place if moved else None
 
-        return self._db.candidates.claim(move, self._scheduler, spec)
+        try:
+            node = self._db.candidates.claim(move, self._scheduler, spec)
+        except exceptions.NoValidHost as nowhere:
+            more = f"And there is no other node to try: {one_line(nowhere)}"
+            if instance.attempts > 1 and instance.fault is not None:
+                more += f". The attempt before failed: {instance.fault.message}"
+            return _in_error(instance, error, more)
+        if node is not None:
+            LOG.warning(
+                "[build-retried] %s. Instance %s is now to be built on node %s of host %s, "
+                "attempt %d of %d",
+                *(one_line(error), instance.uuid, node.uuid, node.host),
+                instance.attempts - instance.refusals + (not refused),
+                self._conf.scheduler.max_attempts,
+            )
+        return None
 
 
 def _in_error(

@@ -4,7 +4,7 @@
 
 What was done to a node behind the service's back is taken as it is: an instance
 whose node was switched off is stopped.  An instance that no node carries any more is in
-error, after Ironic itself has said so.
+error, after Ironic itself has said so and shown its node.
 
 Only instances without a task are checked; a task of another one will set its
 state.
@@ -97,6 +97,17 @@ class PowerSync:
         )
 
     def _gone(self, instance: Instance, error: exceptions.InstanceNotFound) -> None:
+        try:
+            self._driver.get_available_resource(str(instance.node))
+        except (exceptions.NodeNotAvailable, exceptions.IronicError) as unseen:
+            # A role that shows a project its own nodes only gets the same answers.
+            LOG.warning(
+                "[power-not-compared] Instance %s: Ironic does not show its node either: %s. If "
+                "the node is gone, delete the server; else give the user of [ironic] a role that "
+                "shows all nodes",
+                *(instance.uuid, one_line(unseen)),
+            )
+            return
         message = (
             f"{one_line(error)} any more: somebody has taken it off node {instance.node}. "
             "Delete it"

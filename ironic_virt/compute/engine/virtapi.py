@@ -103,10 +103,9 @@ class ServiceVirtAPI(virt.VirtAPI):
     def config_drive(self, request: virt.DeployRequest) -> virt.ConfigDrive:
         """The instance's own data; Ironic makes the config drive of it."""
         record = _record(request.instance)
-        name = record.display_name or record.uuid
         meta_data: dict[str, Any] = {
             "uuid": record.uuid,
-            "name": name,
+            "name": record.name,
             "hostname": hostname(record),
             "launch_index": 0,
             "meta": dict(record.properties),

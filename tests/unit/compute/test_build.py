@@ -280,17 +280,15 @@ def test_a_cleanup_keeps_the_claim_until_it_can(set_stage, node, rule) -> None:
 
 def test_a_node_that_cannot_be_given_back_stays_claimed(stage, nodes) -> None:
     stage.fake.fail_next("deploy", "disk broken", nodes[0])
-    stage.fake.faults.status(400, "PUT", "/provision$", count=None, when=_tears_down)
+    stage.fake.faults.status(
+        400, "PUT", "/provision$", count=None, when=lambda *call: call[2]["target"] == "deleted"
+    )
     uuid = stage.build()
     failed = stage.instance(uuid)
     assert (failed.vm_state, failed.task_state, failed.node) == ("error", None, nodes[0])
     assert stage.db.compute_nodes.get(nodes[0]).instance_uuid == uuid
     assert "disk broken" in stage.fault(uuid)
     assert "could not be given back" in stage.fault(uuid)
-
-
-def _tears_down(method: str, path: str, body: Any) -> bool:
-    return bool(body["target"] == "deleted")
 
 
 # -- deletes ----------------------------------------------------------------------

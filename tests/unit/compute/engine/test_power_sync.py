@@ -4,6 +4,8 @@
 
 from typing import Any
 
+import pytest
+
 from ironic_virt import virt
 from ironic_virt.compute.engine.power_sync import PowerSync
 from ironic_virt.compute.states import TaskState
@@ -42,11 +44,15 @@ def test_an_instance_that_somebody_took_off_its_node_is_in_error(stage, node, uu
     assert stage.state(uuid) == ("deleted", None)
 
 
-def test_an_instance_does_not_vanish_because_ironic_is_away(stage, node, uuid) -> None:
-    stage.fake.set_node(node, instance_uuid=None)
+@pytest.mark.parametrize("status", [503, 404])
+def test_an_instance_does_not_vanish_because_ironic_shows_nothing(stage, node, uuid, status):
+    """What a project's role does not show is not listed, and said to be not found."""
+    stage.fake.faults.status(200, "GET", "/nodes$", b'{"nodes": []}', count=None)
+    stage.fake.advance(60)
     stage.service.refresh()
-    stage.fake.faults.status(503, "GET", "instance_uuid", count=None)
-    stage.fake.faults.status(503, "GET", count=None)
+    if status == 503:
+        stage.fake.faults.clear()
+    stage.fake.faults.status(status, "GET", "", f"Node {node} could not be found.", count=None)
     stage.service.sync_power()
     assert stage.state(uuid) == ("active", None)
 
