@@ -140,7 +140,7 @@ class Service:
             incarnation=self.incarnation,
             **self._target(),
         )
-        if previous is not None and self._db.services.is_up(previous):
+        if previous is not None and previous.reports(self._db.now(), self._db.down_time):
             # It may still run and not know yet that it has to stop.
             self._wait_until = self._clock() + 2 * self._conf.compute.task_interval + 1
         LOG.info(

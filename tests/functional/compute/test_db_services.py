@@ -26,7 +26,6 @@ def heartbeat(db: Database, host: str, incarnation: str) -> None:
 def test_a_service_is_up_until_it_has_been_silent_for_too_long(db: Database, clock: Clock) -> None:
     service = register(db, "one", conductor_group="", shard_key="a")
     assert (service.conductor_group, service.shard_key) == ("", "a")
-    assert service.last_seen_at == clock.now
     clock.advance(60)
     assert db.services.up() == ["one"]
     clock.advance(0.001)
