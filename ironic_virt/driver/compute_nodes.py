@@ -15,10 +15,8 @@ from collections.abc import Mapping, Sequence
 from oslo_log import log as logging
 
 from ironic_virt import exceptions, virt
-from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.inventory.snapshot import Snapshot, may_be_free
 from ironic_virt.baremetal.node import Node
-from ironic_virt.baremetal.node_filter import NodeFilter
 from ironic_virt.driver import resources
 from ironic_virt.driver.pools import names, records
 from ironic_virt.driver.pools.counts import Pool
@@ -73,7 +71,7 @@ class ComputeNodes:
         if self._pools.is_pool(nodename):
             return not self._pools.has_instances(nodename)
         try:
-            return _is_deleted(self._site.client, nodename)
+            return self._site.nodes.is_deleted(nodename)
         except exceptions.IronicError as exc:
             LOG.warning(
                 "[node-unread] Can't find out whether node %s is deleted: %s", nodename, exc
@@ -154,15 +152,6 @@ class ComputeNodes:
     def _known_node(self, uuid: str) -> Node:
         """A node from the inventory, else from Ironic."""
         return self._site.nodes.snapshot().nodes.get(uuid) or self._site.nodes.read(uuid)
-
-
-def _is_deleted(client: IronicClient, uuid: str) -> bool:
-    try:
-        client.get_node(uuid)
-    except exceptions.NodeNotFound as exc:
-        # A proxy's 404 names no node, and Ironic has none for a user who may not see it.
-        return uuid in exc.message and bool(client.lists.last_created(NodeFilter(), 1).nodes)
-    return False
 
 
 def _count_of(pool: Pool) -> virt.PoolCount:

@@ -18,6 +18,7 @@ from ironic_virt.baremetal.inventory.cache import Inventory
 from ironic_virt.baremetal.inventory.resync import SWEEP_PERIOD, Resync
 from ironic_virt.baremetal.inventory.snapshot import Snapshot
 from ironic_virt.baremetal.node import Node
+from ironic_virt.baremetal.node_filter import NodeFilter
 from ironic_virt.sharding import ring
 from ironic_virt.sharding.ownership import Ownership
 from ironic_virt.virt import InstanceLike
@@ -113,6 +114,19 @@ class HostNodes:
         """Seconds since the last successful list of nodes; ``None``: there was none."""
         taken_at = self.inventory.snapshot.taken_at
         return None if taken_at is None else self._clock() - taken_at
+
+    def are_shown(self) -> bool:
+        """Whether Ironic shows any node, of whatever shard; to a user without its role, none."""
+        return bool(self._client.lists.last_created(NodeFilter(), 1).nodes)
+
+    def is_deleted(self, uuid: str) -> bool:
+        """Whether Ironic itself says that it has no such node, and shows others."""
+        try:
+            self._client.get_node(uuid)
+        except exceptions.NodeNotFound as exc:
+            # A proxy's 404 names no node.
+            return uuid in exc.message and self.are_shown()
+        return False
 
     # -- one node, for an action ----------------------------------------------
 

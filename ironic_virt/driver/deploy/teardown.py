@@ -117,6 +117,13 @@ class TearDown:
         if progress.lost and self._reclaim(progress.lost, instance):
             progress.lost = None
             return False
+        if not self._site.nodes.are_shown():
+            raise exceptions.TearDownFailed(
+                None,
+                instance.uuid,
+                "Ironic shows the user of [ironic] no node at all, so the server may still run on "
+                "one. Give the user a role that shows all nodes, then delete the server again",
+            )
         LOG.info("Instance %s is on no node; nothing to tear down", instance.uuid)
         self._volumes.detach_left(instance)
         return True

@@ -265,6 +265,17 @@ def test_without_an_answer_from_ironic_destroy_does_not_pretend(fake, set_stage,
     assert fake.node(node)["provision_state"] == "active"
 
 
+def test_a_role_that_shows_no_nodes_is_no_sign_of_an_instance_that_is_gone(stage, fake, node):
+    """What a project's role does not show is not listed, and said to be not found."""
+    instance = stage.active(node)
+    fake.faults.status(200, "GET", "/nodes$", b'{"nodes": []}', count=None)
+    with pytest.raises(exceptions.TearDownFailed, match="shows the user of .* no node"):
+        stage.driver.destroy(instance)
+    fake.faults.clear()
+    stage.driver.destroy(instance)
+    assert fake.node(node)["instance_uuid"] is None
+
+
 def test_a_locked_node_is_waited_for(fake: FakeIronic, set_stage: SetStage, node: str) -> None:
     stage = set_stage(fake, api_max_retries=2)
     stage.spawn(stage.instance(node))
