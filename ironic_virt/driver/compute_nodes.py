@@ -63,7 +63,7 @@ class ComputeNodes:
     def is_node_deleted(self, nodename: str) -> bool:
         """Whether it is certain that the node, or the pool, does not exist any more.
 
-        Ironic answers that it has no such node, in any shard or group, and has others.  For a pool,
+        Ironic answers that it has no such node, in any shard or group, but others.  For a pool,
         and for a node if Ironic picks: it needs no record any more.
         """
         if self._site.by_ironic:

@@ -220,8 +220,10 @@ def test_what_is_compressed_and_small_enough_is_read(serve, channel, small) -> N
 
 
 def test_the_environments_proxies_are_read_once_for_a_server(serve, monkeypatch) -> None:
-    proxy = serve(lambda peer: peer.sendall(EMPTY))
-    direct = serve(lambda peer: peer.sendall(OK + b"Content-Length: 2\r\n\r\n[]"))
+    # Else the client might use a connection again that is just being closed.
+    once = OK + b"Connection: close\r\nContent-Length: 2\r\n\r\n"
+    proxy = serve(lambda peer: peer.sendall(once + b"{}"))
+    direct = serve(lambda peer: peer.sendall(once + b"[]"))
     monkeypatch.setenv("http_proxy", proxy.url)
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     session = transport.session(MIB)

@@ -23,13 +23,14 @@ from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.http.retry import RetryPolicy
 from ironic_virt.baremetal.waiting.watcher import Watcher
 from ironic_virt.compute.actions import TryLater
-from ironic_virt.compute.db.records import Fault, Instance
+from ironic_virt.compute.db.records import Instance
 from ironic_virt.compute.engine.power_sync import PowerSync
 from ironic_virt.compute.engine.tasks import Tasks
 from ironic_virt.compute.errors import DatabaseError
 from ironic_virt.compute.states import TaskState
 from ironic_virt.compute.verbs import BY_TASK
 from ironic_virt.driver import IronicDriver
+from ironic_virt.request.spec import RequestSpec
 from tests.simulation.periods import Periods
 from tests.simulation.records import SECRET, Offer, Troubled
 from tests.simulation.scheduler import Process
@@ -109,24 +110,17 @@ class _VirtAPI(virt.VirtAPI):
         return virt.ConfigDrive(meta_data={**meta_data, "admin_pass": SECRET})
 
 
-def _move(
-    world: World,
-    instances: Troubled,
-    incarnation: str,
-    instance: Instance,
-    fault: Fault,
-    given_up: str | None,
-    refused: bool,
-) -> object | None:
+def _claim(
+    world: World, move: Callable[..., object], _scheduler: object, spec: RequestSpec
+) -> object:
     """Find another place for a build; takes the place of what asks the database."""
-    chosen = world.choose({*instance.tried_nodes, given_up})
+    chosen = world.choose(spec.exclude_nodes)
     if chosen is None:
-        raise exceptions.NoValidHost(instance.uuid, "bm", known=len(world.offers), free=0)
-    if not world.instances.fits(instance, incarnation):
-        return None
-    world.laws.blames(instance, fault.message)
-    instances.reschedule(instance, given_up, refused, **world.place(chosen))
-    return types.SimpleNamespace(uuid=chosen, host=world.offers[chosen].host)
+        raise exceptions.NoValidHost(spec.instance_uuid, "bm", known=len(world.offers), free=0)
+    place = functools.partial(world.place, chosen)
+    return move(
+        [types.SimpleNamespace(uuid=chosen, host=world.offers[chosen].host, columns=place)]
+    )
 
 
 class HostProcess:
@@ -185,13 +179,12 @@ class HostProcess:
             setattr(self.driver, verb, self._with_volumes(getattr(self.driver, verb)))
         self.driver._spawn._reservation._rng = random.Random(f"reservation {seed}")
         self.incarnation = self.process.name
-        records = types.SimpleNamespace(instances=self.instances)
+        candidates = types.SimpleNamespace(claim=functools.partial(_claim, world))
+        records = types.SimpleNamespace(instances=self.instances, candidates=candidates)
         self._carrying: Any = Tasks(
             conf, self.driver, records, self.incarnation, None,  # type: ignore[arg-type]
             clock=scheduler.clock,
         )  # fmt: skip
-        move = functools.partial(_move, world, self.instances, self.incarnation)
-        self._carrying._build._move = move  # type: ignore[assignment]  # it knows the nodes
         self._power = PowerSync(host, self.driver, records)  # type: ignore[arg-type]
         self._periods = Periods(self)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from ironic_virt import virt
 from ironic_virt.compute.actions import Settled
-from ironic_virt.compute.db.records import Instance
+from ironic_virt.compute.db.records import Fault, Instance
 from ironic_virt.compute.errors import ClaimLost, DatabaseError, NoSuchInstance
 from ironic_virt.compute.states import TaskState, VmState
 from ironic_virt.compute.verbs import BY_TASK
@@ -143,17 +143,21 @@ class Instances:
         return True
 
     def reschedule(
-        self, instance: Instance, given_up: str | None, refused: bool, **to: Any
-    ) -> None:
+        self, began: Instance, place: Any, fault: Fault, incarnation: str, *,
+        tried: str | None, refused: bool,
+    ) -> bool:  # fmt: skip
         """Give a build another place."""
-        tried = (*instance.tried_nodes, *([given_up] if given_up else []))
+        if not self.fits(began, incarnation):
+            return False
+        self._failed(began, fault.message)
         self._set(
-            instance.uuid,
-            attempts=instance.attempts + 1,
-            refusals=instance.refusals + refused,
-            tried_nodes=tried,
-            **to,
+            began.uuid,
+            attempts=began.attempts + 1,
+            refusals=began.refusals + refused,
+            tried_nodes=(*began.tried_nodes, *([tried] if tried else [])),
+            **place.columns(),
         )
+        return True
 
     def fits(self, began: Instance, incarnation: str | None) -> bool:
         """Whether an outcome may be written."""

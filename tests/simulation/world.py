@@ -218,7 +218,7 @@ class World:
 
     # -- places ---------------------------------------------------------------
 
-    def choose(self, tried: set[str | None] | frozenset[str | None] = frozenset()) -> str | None:
+    def choose(self, tried: frozenset[str] = frozenset()) -> str | None:
         """A free node, or a pool with a free place, as last reported."""
         claimed = {one.node for one in self.instances.live()}
         free = [

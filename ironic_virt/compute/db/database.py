@@ -54,7 +54,7 @@ _retried = db_api.wrap_db_retry(
     exception_checker=lambda error: isinstance(error, _CONFLICTS),
 )
 # To make the tables, while other processes do so, too.
-_MAKING_TRIES = 1200
+_MAKING_SECONDS = 60.0
 _PAUSE_SECONDS = 0.05
 # SQLite's words, MariaDB's and PostgreSQL's, which quotes those of the system.
 _FULL = re.compile(r"\bfull\b|disk I/O error|No space left on device")
@@ -149,9 +149,9 @@ class Database:
         return self.read(_version)
 
     def _make_tables(self) -> None:
-        tries = _MAKING_TRIES
+        # SQLite may wait with each try, or not at all.
+        deadline = time.monotonic() + _MAKING_SECONDS
         while self.version() is None:
-            tries -= 1
             try:
                 if self.is_sqlite:
                     # It stays with the file; others may read while one writes.
@@ -163,8 +163,8 @@ class Database:
                         f"[{database.GROUP}] connection",
                         f"can't make tables (is the disk full?): {exc}",
                     ) from exc
-                # Another process makes them, too; SQLite does not wait for it.
-                if tries <= 0:
+                # Another process makes them, too.
+                if time.monotonic() >= deadline:
                     raise
                 time.sleep(_PAUSE_SECONDS)
 

@@ -16,7 +16,7 @@ from oslo_config import cfg
 
 from ironic_virt import exceptions
 from ironic_virt.compute import errors
-from ironic_virt.compute.db import Database, database, tables
+from ironic_virt.compute.db import Database, database, engine, tables
 from ironic_virt.conf import database as options
 
 SECONDS = 240
@@ -51,7 +51,7 @@ class CutOff(Exception):
 
 
 def test_tables_half_made_are_completed_by_the_next(empty, monkeypatch) -> None:
-    monkeypatch.setattr(database, "_MAKING_TRIES", 1)
+    monkeypatch.setattr(database, "_MAKING_SECONDS", 0.0)
     made: list[str] = []
     cut_at = 0
 
@@ -128,8 +128,9 @@ def file(tmp_path: pathlib.Path) -> pathlib.Path:
 
 
 @pytest.fixture
-def in_file(file: pathlib.Path) -> Iterator[Database]:
-    """A database without tables in that file."""
+def in_file(file: pathlib.Path, monkeypatch) -> Iterator[Database]:
+    """A database without tables in that file; SQLite itself waits for nobody."""
+    monkeypatch.setattr(engine, "_BUSY_SECONDS", 0.0)
     config = file.with_suffix(".conf")
     config.write_text(f"[database]\nconnection = sqlite:///{file}\n")
     db = Database(options.load([str(config)]))
@@ -149,7 +150,6 @@ def reader(file: pathlib.Path) -> Iterator[sqlite3.Connection]:
 
 
 def test_a_file_in_use_is_waited_for_up_to_a_limit(in_file, reader, monkeypatch) -> None:
-    monkeypatch.setattr(database, "_MAKING_TRIES", 4)
     pauses: list[float] = []
 
     def sleep(seconds: float) -> None:
@@ -157,7 +157,9 @@ def test_a_file_in_use_is_waited_for_up_to_a_limit(in_file, reader, monkeypatch)
         if len(pauses) > 5:
             reader.execute("COMMIT")
 
-    monkeypatch.setattr(database, "time", types.SimpleNamespace(sleep=sleep))
+    # What SQLite itself waits counts, too.
+    clock = types.SimpleNamespace(sleep=sleep, monotonic=lambda: 20.0 * len(pauses))
+    monkeypatch.setattr(database, "time", clock)
     with pytest.raises(errors.DatabaseError, match="locked"):
         in_file.open(make=True)
     assert len(pauses) == 3

@@ -269,7 +269,7 @@ def test_a_role_that_shows_no_nodes_is_no_sign_of_an_instance_that_is_gone(stage
     """What a project's role does not show is not listed, and said to be not found."""
     instance = stage.active(node)
     fake.faults.status(200, "GET", "/nodes$", b'{"nodes": []}', count=None)
-    with pytest.raises(exceptions.TearDownFailed, match="shows the user of .* no node"):
+    with pytest.raises(exceptions.TearDownFailed, match=r"shows the user of .* no node"):
         stage.driver.destroy(instance)
     fake.faults.clear()
     stage.driver.destroy(instance)
