@@ -27,18 +27,24 @@ LOG = logging.getLogger(__name__)
 _PROTECTABLE = (states.ACTIVE, states.RESCUE)
 
 
-def protect_node(site: Site, held: Held) -> Node:
+def protect_node(site: Site, held: Held, *, again: bool = False) -> Node:
     """Have Ironic refuse what would end an instance.  A refusal is a warning.
 
+    :param again: it was protected; the node is read first, and any state but a protected one
+        is a warning.
     :returns: the node as it is then, read again after a refusal: the instance may be gone.
     :raises NodeTaken, NodeNotAvailable, NodeNotOurs: it is not ours to act on any more.
     """
-    node = held.node
-    is_protectable = node.provision_state in _PROTECTABLE and not node.protected
-    if not (site.conf.ironic.protect_instances and is_protectable):
-        return node
+    if not site.conf.ironic.protect_instances:
+        return held.node
     reason = resources.protection_of(held.instance.uuid)
     try:
+        node = held.refresh() if again else held.node
+        is_protectable = node.provision_state in _PROTECTABLE
+        if node.protected or not (is_protectable or again):
+            return node
+        if not is_protectable:
+            raise held.error(exceptions.NodeNotAvailable, f"the node is in {node.states}")
         held.patch(
             [
                 {"op": "add", "path": "/protected", "value": True},
@@ -48,8 +54,9 @@ def protect_node(site: Site, held: Held) -> Node:
         site.nodes.note(held.node)
     except (exceptions.IronicError, exceptions.NodeError) as exc:
         LOG.warning(
-            "[node-unprotected] Node %s of instance %s could not be protected: %s",
-            *(held.uuid, held.instance.uuid, exc),
+            "[node-unprotected] Node %s of instance %s could not be protected: %s. When it can "
+            "be: openstack baremetal node set --protected --protected-reason '%s' %s",
+            *(held.uuid, held.instance.uuid, exc, reason, held.uuid),
         )
         with contextlib.suppress(exceptions.IronicError):
             held.refresh()

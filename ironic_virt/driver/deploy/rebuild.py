@@ -12,6 +12,7 @@ until Ironic has taken the request, the node's ``instance_info`` is put back.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -54,9 +55,12 @@ def rebuild_instance(
     attempt = _Attempt(site, drives, hooks, request)
     try:
         attempt.go()
-    except (exceptions.RebuildFailed, exceptions.WaitCancelled, exceptions.BuildAborted):
+    except (exceptions.RebuildFailed, exceptions.BuildAborted):
         raise
     except (exceptions.NodeError, exceptions.IronicError) as exc:
+        attempt.protect_again(exc)
+        if isinstance(exc, exceptions.WaitCancelled):
+            raise
         raise attempt.failure_after(exc) from exc
 
 
@@ -77,6 +81,7 @@ class _Attempt:
         self._wish = request.request_id
         self._uuid: str | None = None
         self._steps: list[dict[str, Any]] = []
+        self._is_unprotected = False
         self.disk = Disk.UNTOUCHED
 
     def go(self) -> None:
@@ -137,7 +142,9 @@ class _Attempt:
         service.report_progress(self._instance, "configuring", node.provision_state)
         info_before = node.instance_info or {}
         changes = rebuild_info.configure_patch(info_before, info, with_drive=drive is not None)
-        rest = self._write([*changes, *unprotect_patch(node)], drive)
+        unprotect = unprotect_patch(node)
+        self._is_unprotected = bool(unprotect)
+        rest = self._write([*changes, *unprotect], drive)
         if reason := service.abort_reason(self._instance):
             self._put_back(self._held.node, info_before)
             raise exceptions.BuildAborted(node.uuid, self._instance.uuid, reason)
@@ -219,13 +226,20 @@ class _Attempt:
             self._held.refresh()
             if changes := rebuild_info.put_back(node.instance_info or {}, former):
                 self._held.patch(changes)
-            protect_node(self._site, self._held)
         except (exceptions.IronicError, exceptions.NodeError) as exc:
             LOG.warning(
                 "[node-keeps-data] Node %s: its instance_info tells of the image of a rebuild "
                 "that did not happen, and could not be put back: %s",
                 *(node.uuid, exc),
             )
+        self.protect_again()
+
+    def protect_again(self, error: Exception | None = None) -> None:
+        """Have Ironic protect the instance as before, once; a failed deployment is past that."""
+        if self._is_unprotected and not isinstance(error, completion.InFailedState):
+            self._is_unprotected = False
+            with contextlib.suppress(exceptions.NodeError):
+                protect_node(self._site, self._held, again=True)
 
     # -- wait -----------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from ironic_virt.driver import resources
 from ironic_virt.driver.held import Held
 from ironic_virt.driver.protection import protect_node
 from ironic_virt.testing.fake_ironic import Durations, FakeIronic
-from tests.unit.driver.stage import INSTANCE, STRANGER, SetStage, Stage
+from tests.unit.driver.stage import INSTANCE, STRANGER, SetStage, Stage, just_before
 
 PATCH = ("PATCH", "/nodes/[^/]+$")
 PROVISION = ("PUT", "/states/provision$")
@@ -173,6 +173,25 @@ def test_a_rebuild_that_ironic_refuses_leaves_it_protected(stage, fake, node, in
         stage.rebuild(instance)
     assert is_protected(fake, node)
     assert stage.trace(node) == before
+
+
+@pytest.mark.parametrize("way", ["no answer", "rescued", "too slow"])
+def test_a_rebuild_of_unknown_end_leaves_it_protected_or_says_so(
+    stage, fake, node, instance, set_stage, way, caplog
+) -> None:
+    if way == "no answer":
+        stage = set_stage(fake, protect_instances=True, api_max_retries=2)
+        fake.faults.reset(*PROVISION, count=None)
+        asked = fake.requests.matching
+        fake.faults.reset("GET", "/nodes/", count=None, when=lambda *_: bool(asked(*PROVISION)))
+    elif way == "rescued":
+        just_before(fake, lambda: fake.set_node(node, provision_state="rescue"))
+        fake.faults.status(409, *PROVISION, body="locked")
+    else:
+        stage = set_stage(fake, protect_instances=True, deploy_timeout=1)
+    with pytest.raises(exceptions.RebuildFailed):
+        stage.rebuild(instance)
+    assert is_protected(fake, node) != (f"--protected-reason 'Server {INSTANCE}" in caplog.text)
 
 
 @pytest.mark.parametrize("reason", ["the payroll", resources.protection_of(STRANGER), None])
