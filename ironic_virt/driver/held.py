@@ -57,6 +57,15 @@ def has_moved(before: Node, after: Node) -> bool:
     )
 
 
+def is_of_doubt(before: Node, after: Node) -> bool:
+    """Whether a node that has moved since a rebuild was asked for may have done so for another.
+
+    A rescue or service takes it out of ``active``, and has brought it back there or not.
+    """
+    state = after.provision_state
+    return state in states.OUT_OF_ACTIVE or state == before.provision_state == states.ACTIVE
+
+
 def undo_after(
     error: Exception, instance: InstanceLike, undo: Callable[[], object], what: str
 ) -> None:
@@ -187,8 +196,9 @@ class Held:
         The node may be in another state since :attr:`node` was read, and a request of a
         former instance may have come in late.  A request that carries nothing has the same
         effect whoever sent it, so the change counts as made.  Failures are one that carries
-        something, and a rebuild if the node is in rescue by then.  A rescue whose reply was lost
-        is none: undoing it would take the system away that its user asked for.
+        something, and a rebuild if the node is in rescue, or in ``active`` again, by then.  A
+        rescue whose reply was lost is none: undoing it would take the system away that its user
+        asked for.
 
         :param kind: of that failure.
         :param given: see :meth:`IronicClient.set_provision_state`, for errors, too.
@@ -200,8 +210,8 @@ class Held:
             if not has_moved(before, after):
                 return False
             state = after.provision_state
-            is_rescued = verb == states.VERB_REBUILD and state in states.OUT_OF_ACTIVE
-            if is_rescued or (carries and not (lost and given.get("rescue_password"))):
+            doubt = verb == states.VERB_REBUILD and is_of_doubt(before, after)
+            if doubt or (carries and not (lost and given.get("rescue_password"))):
                 raise self.error(
                     kind,
                     f"the node went to {state!r} while {verb!r} was requested, and it is not "

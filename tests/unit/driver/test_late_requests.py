@@ -13,7 +13,7 @@ from ironic_virt.driver.claim import KEY_PREFIX, claim_patch
 from ironic_virt.driver.deploy import steps
 from ironic_virt.testing.fake_ironic import FakeIronic
 from ironic_virt.testing.fake_ironic.journal import Entry
-from tests.unit.driver.stage import IMAGE, INSTANCE, SetStage, Stage, just_before
+from tests.unit.driver.stage import IMAGE, INSTANCE, SetStage, Stage, find_locked, just_before
 from tests.unit.driver.stories import PLAIN, releases
 
 OTHER = "6d2b4f02-0000-4000-8000-00000000000f"
@@ -155,15 +155,27 @@ def test_a_rebuild_that_may_be_another_s_fails(stage, fake, node, way) -> None:
 
 
 @pytest.mark.parametrize("answered", [True, False])
-def test_a_rescue_that_is_another_s_is_not_taken_for_a_rebuild(set_stage, answered) -> None:
+@pytest.mark.parametrize("way", ["rescue", "rescue and back"])
+def test_what_is_another_s_is_not_taken_for_a_rebuild(set_stage, answered, way) -> None:
     fake, node = PLAIN.ironic()
     stage = set_stage(fake)
     instance = stage.active(node)
-    just_before(fake, lambda: somebody_asks(stage, node, "rescue", rescue_password="another's"))
+
+    def there() -> None:
+        somebody_asks(stage, node, "rescue", rescue_password="another's")
+        if way != "rescue":
+            fake.settle()
+            somebody_asks(stage, node, "unrescue")
+            fake.settle()
+
+    just_before(fake, there)
     if not answered:
-        fake.faults.status(504, *PROVISION, nth=2)
+        fake.faults.status(504, *PROVISION, nth=2 if way == "rescue" else 3)
+    elif way != "rescue":
+        find_locked(fake, *PROVISION, nth=3)
     with pytest.raises(exceptions.RebuildFailed) as caught:
         stage.rebuild(instance)
+    assert stage.provision_requests("rebuild") == 0
     assert caught.value.disk is exceptions.Disk.UNKNOWN
 
 
