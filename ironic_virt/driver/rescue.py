@@ -84,7 +84,7 @@ class Rescue:
         try:
             if password is not None:
                 self._ask_rescuing(held, states.VERB_RESCUE, password)
-            node = self._rescue_ended(held, states.RESCUE)
+            node = self._rescue_ended(held, states.RESCUE, was_on=password is None)
         except (exceptions.RescueFailed, exceptions.WaitTimeout) as exc:
             history.explain_error(self._site.client, exc)
             raise self._rescue_error(instance, exc) from exc
@@ -209,9 +209,10 @@ class Rescue:
         ):
             held.ask(verb, exceptions.RescueFailed, rescue_password=password)
 
-    def _rescue_ended(self, held: Held, wanted: str) -> Node:
+    def _rescue_ended(self, held: Held, wanted: str, *, was_on: bool = False) -> Node:
+        """:param was_on: the node may have been meanwhile, when nobody looked."""
         verb = "rescue" if wanted == states.RESCUE else "unrescue"
-        was_on = held.node.power_state == states.POWER_ON
+        was_on = was_on or held.node.power_state == states.POWER_ON
 
         def until(seen: Node | None) -> Node | None:
             nonlocal was_on

@@ -133,11 +133,11 @@ class TestRestarts(Services, driver=figures.OURS):
     @pytest.mark.skipif(not SHOWS_INSTANCES, reason="this Nova leaves them in their task")
     def test_rescue_and_unrescue(self) -> None:
         (node, other), (server, untouched) = self.start(2)
-        self.ironic(
-            "PUT",
-            f"/nodes/{node}/states/provision",
-            {"target": "rescue", "rescue_password": "correct horse"},
-        )
+        for kind, target in (
+            ("power", {"target": "power on"}),
+            ("provision", {"target": "rescue", "rescue_password": "correct horse"}),
+        ):
+            self.ironic("PUT", f"/nodes/{node}/states/{kind}", target)
         self.restart([server, untouched], vm_states.ACTIVE, task_states.RESCUING)
         self.wait_for(server, "RESCUE")
         told = self.wait_for(untouched, "ERROR")

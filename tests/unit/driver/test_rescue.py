@@ -121,9 +121,10 @@ def test_if_that_fails_too_the_error_says_what_to_do(stage, fake, node, instance
     assert state(fake, node) == "unrescue failed"
 
 
+@pytest.mark.parametrize("restarts", [False, True])
 @pytest.mark.parametrize(("fast_track", "is_stopped"), [(0, 0), (0, 1), (1, 1)])
 def test_a_rescued_node_that_ironic_has_powered_off_is_no_rescue(
-    set_stage, fast_track, is_stopped
+    set_stage, fast_track, is_stopped, restarts
 ) -> None:
     """So ended one by redfish-virtual-media of Ironic 39.0.0; Nova stops a server before it."""
     fake = FakeIronic(durations=DURATIONS, power_follows_deploy=True, virtual_media=True)
@@ -132,12 +133,20 @@ def test_a_rescued_node_that_ironic_has_powered_off_is_no_rescue(
     instance = stage.active(node)
     if is_stopped:
         stage.driver.power_off(instance)
+    rescue = stage.rescue
+    if restarts:
+        stage.while_it_is("rescuing", node, stage.driver.cleanup_host)
+        with pytest.raises(exceptions.WaitCancelled):
+            stage.rescue(instance)
+        stage.service.on_abort_question = None
+        fake.settle()
+        rescue = set_stage(fake).driver.finish_rescue
     if fast_track:
-        stage.rescue(instance)
+        rescue(instance)
         assert (state(fake, node), fake.node(node)["power_state"]) == ("rescue", "power on")
         return
     with pytest.raises(exceptions.RescueFailed, match=r"own system; .*fast_track") as caught:
-        stage.rescue(instance)
+        rescue(instance)
     assert caught.value.system is exceptions.System.OWN
     assert verbs(fake) == ["rescue", "unrescue"]
     assert (state(fake, node), fake.node(node)["power_state"]) == ("active", "power on")
@@ -216,7 +225,7 @@ def test_a_rescue_of_another_process_is_finished_past_any_answer(
     set_stage, fake, node, instance, status
 ) -> None:
     stage = set_stage(fake, api_max_retries=0)
-    fake.set_node(node, provision_state="rescue")
+    fake.set_node(node, provision_state="rescue", power_state="power on")
     broken = fake.faults.status(status, "GET", "/nodes", b"<html>No</html>", count=3)
     stage.driver.finish_rescue(instance)
     assert broken.hits == 3
