@@ -107,9 +107,8 @@ def switch_off(site: Site, held: Held) -> None:
         LOG.warning(
             "[console-left-on] Instance %s, node %s: its console can't be switched off "
             "before the instance goes, so who has it may have that of the node's next "
-            "instance: %s. Switch it off in Ironic: openstack baremetal node console disable "
-            "%s",
-            *(instance.uuid, uuid, exc, uuid),
+            "instance: %s. %s",
+            *(instance.uuid, uuid, exc, held.remedy),
         )
         return
     LOG.info("Instance %s, node %s: its console is off", instance.uuid, uuid)
@@ -125,7 +124,10 @@ def _at_rest(site: Site, instance: InstanceLike, kind: _Kind) -> _HeldConsole:
 
 
 class _HeldConsole(Held):
-    """The node whose console it is, and which kind is wanted."""
+    """The node whose console it is, and which kind is wanted.
+
+    :ivar remedy: what an operator does about a console that stays on.
+    """
 
     def __init__(self, site: Site, instance: InstanceLike, node: Node, kind: _Kind) -> None:
         super().__init__(site, instance, node)
@@ -133,6 +135,8 @@ class _HeldConsole(Held):
         # 0: no limit.
         option = kind.option
         self._timeout: float = getattr(site.conf.ironic, option) if option else _LONGEST_OFF
+        command = f"openstack baremetal node console disable {node.uuid}"
+        self.remedy = f"Switch it off in Ironic: {command}"
 
     # -- where it is ----------------------------------------------------------
 
@@ -208,8 +212,8 @@ class _HeldConsole(Held):
             why = str(exc)
         LOG.warning(
             "[console-left-on] Instance %s, node %s: the console may still be on, because "
-            "switching it off failed: %s",
-            *(self.instance.uuid, self.uuid, why),
+            "switching it off failed: %s. %s",
+            *(self.instance.uuid, self.uuid, why, self.remedy),
         )
         error.add_note("It may be left on")
 

@@ -158,7 +158,7 @@ def test_a_console_that_cannot_be_switched_off_is_reported(stage, fake, node, in
     assert switched(fake) == [False]
 
 
-def test_one_that_never_comes_is_given_up_in_time(set_stage, fake, instance, ask) -> None:
+def test_one_that_never_comes_is_given_up_in_time(set_stage, fake, instance, ask, caplog) -> None:
     option = f"{ask.__name__}_console_state_timeout"
     slow = Durations(console=3600)
     fake.bm.settings = dataclasses.replace(fake.bm.settings, durations=slow)
@@ -170,6 +170,7 @@ def test_one_that_never_comes_is_given_up_in_time(set_stage, fake, instance, ask
     assert fake.clock.now() - began < 60
     # Ironic is still at it, and would forget another wish.
     assert caught.value.__notes__ == ["It may be left on"]
+    assert f"console disable {instance.node}" in caplog.text
 
 
 def test_a_vnc_server_without_an_address_is_told_of(stage, fake, node, instance) -> None:
