@@ -35,6 +35,8 @@ LOG = logging.getLogger(__name__)
 _LONGEST_OFF = 60.0
 """Seconds until an instance goes although its console is not off."""
 
+_REMEDY = "Switch it off in Ironic: openstack baremetal node console disable {}"
+
 
 class _Kind(NamedTuple):
     name: Literal["serial", "vnc"]
@@ -108,7 +110,7 @@ def switch_off(site: Site, held: Held) -> None:
             "[console-left-on] Instance %s, node %s: its console can't be switched off "
             "before the instance goes, so who has it may have that of the node's next "
             "instance: %s. %s",
-            *(instance.uuid, uuid, exc, held.remedy),
+            *(instance.uuid, uuid, exc, _REMEDY.format(uuid)),
         )
         return
     LOG.info("Instance %s, node %s: its console is off", instance.uuid, uuid)
@@ -124,10 +126,7 @@ def _at_rest(site: Site, instance: InstanceLike, kind: _Kind) -> _HeldConsole:
 
 
 class _HeldConsole(Held):
-    """The node whose console it is, and which kind is wanted.
-
-    :ivar remedy: what an operator does about a console that stays on.
-    """
+    """The node whose console it is, and which kind is wanted."""
 
     def __init__(self, site: Site, instance: InstanceLike, node: Node, kind: _Kind) -> None:
         super().__init__(site, instance, node)
@@ -135,8 +134,6 @@ class _HeldConsole(Held):
         # 0: no limit.
         option = kind.option
         self._timeout: float = getattr(site.conf.ironic, option) if option else _LONGEST_OFF
-        command = f"openstack baremetal node console disable {node.uuid}"
-        self.remedy = f"Switch it off in Ironic: {command}"
 
     # -- where it is ----------------------------------------------------------
 
@@ -213,7 +210,7 @@ class _HeldConsole(Held):
         LOG.warning(
             "[console-left-on] Instance %s, node %s: the console may still be on, because "
             "switching it off failed: %s. %s",
-            *(self.instance.uuid, self.uuid, why, self.remedy),
+            *(self.instance.uuid, self.uuid, why, _REMEDY.format(self.uuid)),
         )
         error.add_note("It may be left on")
 

@@ -98,21 +98,18 @@ class Rescue:
         :raises BuildAborted: it is not wanted any more; the node is on the way there.
         """
         with history.explained_errors(self._site.client):
-            self._carry_out_unrescue(instance)
-
-    def _carry_out_unrescue(self, instance: InstanceLike) -> None:
-        held = self._held_at_rest(instance)
-        if held.node.provision_state == states.ACTIVE:
-            self._site.nodes.note(held.node)
-            return
-        _check(held, states.UNRESCUABLE, "unrescued")
-        try:
-            node = self._unrescued(held)
-        except exceptions.RescueFailed as exc:
-            LOG.warning("[unrescue-retried] %s. Trying once more", exc)
-            node = self._unrescue_again(instance, exc)
-        held.note(node)
-        LOG.info("Instance %s, node %s: it is unrescued", instance.uuid, node.uuid)
+            held = self._held_at_rest(instance)
+            if held.node.provision_state == states.ACTIVE:
+                self._site.nodes.note(held.node)
+                return
+            _check(held, states.UNRESCUABLE, "unrescued")
+            try:
+                node = self._unrescued(held)
+            except exceptions.RescueFailed as exc:
+                LOG.warning("[unrescue-retried] %s. Trying once more", exc)
+                node = self._unrescue_again(instance, exc)
+            held.note(node)
+            LOG.info("Instance %s, node %s: it is unrescued", instance.uuid, node.uuid)
 
     def _unrescued(self, held: Held) -> Node:
         self._ask_rescuing(held, states.VERB_UNRESCUE)

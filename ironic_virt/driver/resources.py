@@ -14,6 +14,7 @@ from ironic_virt.virt import InstanceInfo, NodeInventory, NodeResource, PowerSta
 
 HYPERVISOR_TYPE = "ironic"
 REBUILD_MARK = "ironic_virt_rebuild"
+_PROTECTION = "Server {} runs on this node ([ironic] protect_instances)."
 
 _POWER_STATES = {
     states.POWER_ON: PowerState.RUNNING,
@@ -49,6 +50,7 @@ def why_not_deployable(node: Node) -> str | None:
 def node_resource(node: Node) -> NodeResource:
     """What the node is; sizes as Ironic's ``properties`` have them."""
     properties = node.properties
+    is_out_of_use = node.instance_uuid is not None or node.maintenance or node.retired
     return NodeResource(
         uuid=node.uuid,
         hypervisor_hostname=node.uuid,
@@ -61,7 +63,7 @@ def node_resource(node: Node) -> NodeResource:
         stats=stats_of(properties),
         available=why_not_free(node) is None,
         name=node.name,
-        cleaning=_is_being_cleaned(node),
+        cleaning=not is_out_of_use and node.provision_state in states.GIVEN_BACK,
         failure_domains=None if node.failure_domain is None else {node.failure_domain: 1},
     )
 
@@ -80,11 +82,6 @@ def asked_capabilities(extra_specs: Mapping[str, str]) -> dict[str, str]:
         for key, requirement in extra_specs.items()
         if key.startswith(prefix)
     }
-
-
-def _is_being_cleaned(node: Node) -> bool:
-    is_out_of_use = node.instance_uuid is not None or node.maintenance or node.retired
-    return not is_out_of_use and node.provision_state in states.GIVEN_BACK
 
 
 def node_inventory(node: Node) -> NodeInventory:
@@ -133,19 +130,15 @@ def why_in_maintenance(node: Node) -> str | None:
 def protection_of(instance: str) -> str:
     """The ``protected_reason`` of a node that this package protects for an instance."""
     return (
-        f"{_protection(instance)} Delete the server with its compute service, or take the "
+        f"{_PROTECTION.format(instance)} Delete the server with its compute service, or take the "
         "protection off: openstack baremetal node unset --protected <node>"
     )
-
-
-def _protection(instance: str) -> str:
-    return f"Server {instance} runs on this node ([ironic] protect_instances)."
 
 
 def is_protected_here(node: Node) -> bool:
     """Whether this package protects the instance that a node carries."""
     reason = node.protected_reason or ""
-    return node.protected and reason.startswith(_protection(node.instance_uuid or ""))
+    return node.protected and reason.startswith(_PROTECTION.format(node.instance_uuid or ""))
 
 
 def why_protected(node: Node) -> str | None:

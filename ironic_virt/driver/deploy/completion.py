@@ -63,7 +63,7 @@ class Completion:
         def go_on() -> None:
             held = patience.look()
             self.stop_if_unwanted(held)
-            if not _has_begun(held.node):
+            if held.node.provision_state == states.AVAILABLE:
                 raise held.error(
                     exceptions.DeployFailed, "it was interrupted before the deployment had begun"
                 )
@@ -129,7 +129,7 @@ class Completion:
             held = patience.look()
         except exceptions.InstanceNotFound:
             raise error from None
-        if not _has_begun(held.node) or (lasts and not passes):
+        if held.node.provision_state == states.AVAILABLE or (lasts and not passes):
             raise error
         LOG.warning(
             "[deploy-disturbed] Instance %s, node %s in %s: %s. Its deployment goes on",
@@ -279,7 +279,3 @@ def _is_about_node(error: Exception) -> bool:
         # With a cause: nobody has seen the node at the deadline.
         return error.__cause__ is None
     return isinstance(error, exceptions.NodeError | exceptions.InstanceNotFound)
-
-
-def _has_begun(node: Node) -> bool:
-    return node.provision_state != states.AVAILABLE

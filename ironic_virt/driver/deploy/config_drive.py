@@ -156,7 +156,8 @@ def in_form(drive: ConfigDrive, instance: str, *, no_json: str | None = None) ->
 
 def why_no_json(drive: ConfigDrive) -> str | None:
     """Why a config drive can't be sent as JSON; ``None`` if it can."""
-    if isinstance(drive.user_data, bytes) and not _is_text(drive.user_data):
+    data = drive.user_data
+    if isinstance(data, bytes) and data.decode(errors="ignore").encode() != data:
         return "its user data is not text"
     documents = (drive.meta_data, drive.network_data, drive.vendor_data)
     if any(_is_deeper(document, DEEPEST - 1) for document in documents):
@@ -279,11 +280,3 @@ def _is_deeper(value: object, levels: int) -> bool:
 
 def _as_json(value: Mapping[str, Any]) -> bytes:
     return json.dumps(value).encode()
-
-
-def _is_text(data: bytes) -> bool:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True

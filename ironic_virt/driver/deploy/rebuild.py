@@ -142,9 +142,8 @@ class _Attempt:
         service.report_progress(self._instance, "configuring", node.provision_state)
         info_before = node.instance_info or {}
         changes = rebuild_info.configure_patch(info_before, info, with_drive=drive is not None)
-        unprotect = unprotect_patch(node)
-        self._is_unprotected = bool(unprotect)
-        rest = self._write([*changes, *unprotect], drive)
+        self._is_unprotected = resources.is_protected_here(node)
+        rest = self._write([*changes, *unprotect_patch(node)], drive)
         if reason := service.abort_reason(self._instance):
             self._put_back(self._held.node, info_before)
             raise exceptions.BuildAborted(node.uuid, self._instance.uuid, reason)
@@ -155,7 +154,8 @@ class _Attempt:
             kind = rebuild_info.type_to_declare(
                 exc, info, preserve_ephemeral=self._request.preserve_ephemeral
             )
-            if kind is None or not self._is_as_before():
+            current = self._look() if kind else None
+            if kind is None or current is None or has_moved(self._held.node, current):
                 self._refused(exc, info_before, rest)
                 return
             LOG.warning(
@@ -185,13 +185,12 @@ class _Attempt:
         self._held.ask(states.VERB_REBUILD, configdrive=drive, deploy_steps=self._steps)
         LOG.info("Node %s is being rebuilt for instance %s", self._held.uuid, self._instance.uuid)
 
-    def _is_as_before(self) -> bool:
-        """Whether Ironic has certainly not begun with the node; ``False`` if in doubt."""
+    def _look(self) -> Node | None:
+        """The node after a request has failed; ``None``: it can't be read."""
         try:
-            node = self._site.client.get_node(self._held.uuid)
+            return self._site.client.get_node(self._held.uuid)
         except exceptions.IronicError:
-            return False
-        return not has_moved(self._held.node, node)
+            return None
 
     def _refused(
         self,
@@ -203,11 +202,9 @@ class _Attempt:
 
         :param rest: what was sent with the request, which another one may not have had.
         """
-        node = self._held.node
-        try:
-            current = self._site.client.get_node(node.uuid)
-        except exceptions.IronicError:
-            raise error from None
+        node, current = self._held.node, self._look()
+        if current is None:
+            raise error
         if has_moved(node, current):
             if rest is not None or self._steps or is_of_doubt(node, current):
                 raise error

@@ -13,6 +13,7 @@ instance's uuid.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 
 from oslo_log import log as logging
@@ -270,15 +271,10 @@ class Spawn:
                     request_id=exc.request_id,
                 ) from exc
             if isinstance(exc, exceptions.BadRequest):
-                self._tell_what_is_invalid(held)
+                # Where that says what is wrong, its error names the interface.
+                with contextlib.suppress(exceptions.IronicError):
+                    self._validate(held)
             raise completion.make_failure(
                 node, instance, "Ironic refused to deploy", exc.message, exc.request_id
             ) from exc
         LOG.info("Node %s is being deployed for instance %s", held.uuid, instance.uuid)
-
-    def _tell_what_is_invalid(self, held: Held) -> None:
-        """After a refusal, raise an error that names the interface at fault, if it is known."""
-        try:
-            self._validate(held)
-        except exceptions.IronicError as exc:
-            LOG.debug("Can't ask Ironic why it refused node %s: %s", held.uuid, exc)

@@ -80,9 +80,6 @@ class PoolRecords:
         self._count = count = _Count(counted, others)
         return count
 
-    def _settled(self, snapshot: Snapshot) -> _Count:
-        return self._count or self._settle(snapshot)
-
     def counted(self) -> Collection[Pool] | None:
         """The pools as of the last count; ``None``: there was none.  Nobody is asked."""
         return None if self._count is None else self._count.pools.values()
@@ -94,12 +91,13 @@ class PoolRecords:
 
         :param recount: count first; the snapshot has just been taken.
         """
-        count = self._settle(snapshot) if recount else self._settled(snapshot)
+        count = (None if recount else self._count) or self._settle(snapshot)
         return [*count.pools, *sorted(count.others)]
 
     def is_gone(self, name: str, snapshot: Snapshot) -> bool:
         """Whether a record may go: there is no such pool, and it has no instance."""
-        return name not in self._settled(snapshot).pools and not self.has_instances(name)
+        count = self._count or self._settle(snapshot)
+        return name not in count.pools and not self.has_instances(name)
 
     def has_instances(self, name: str) -> bool:
         """Whether the records put an instance of this host onto the compute node."""

@@ -66,13 +66,17 @@ def test_a_change_that_never_ends_is_given_up_in_time(fake, set_stage, instance,
         stage.driver.power_off(instance)
 
 
-def test_a_change_under_way_is_waited_for_and_not_sent_again(stage, fake, node, instance) -> None:
+@pytest.mark.parametrize(("request_sent", "timeout"), [("power off", 0), ("soft power off", 30)])
+def test_a_change_under_way_is_waited_for_and_not_sent_again(
+    stage, fake, node, instance, request_sent, timeout
+) -> None:
     restarted = stage.restarted()
     fake.requests.clear()
-    stage.driver._site.client.set_power_state(node, "power off", applied=lambda _: True)
-    restarted.driver.power_off(instance)
+    stage.driver._site.client.set_power_state(node, request_sent, applied=lambda _: True)
+    assert fake.node(node)["target_power_state"] == "power off"
+    restarted.driver.power_off(instance, timeout=timeout)
     restarted.driver.cleanup_host()
-    assert power_requests(fake) == ["power off"]
+    assert power_requests(fake) == [request_sent]
 
 
 def test_a_change_abandoned_by_its_conductor_is_sent_again(stage, fake, node, instance) -> None:
@@ -110,13 +114,6 @@ def test_a_soft_power_off_takes_as_long_as_its_system_was_given(fake, set_stage,
     answers = [entry.status for entry in fake.requests.matching("PUT", "/states/power$")]
     assert answers == [202, 202], "the power was cut when Ironic had given up, and not before"
     assert fake.node(node)["power_state"] == "power off"
-
-
-def test_an_earlier_soft_power_off_is_waited_for(stage, fake, node, instance) -> None:
-    stage.driver._site.client.set_power_state(node, "soft power off", applied=lambda _: True)
-    assert fake.node(node)["target_power_state"] == "power off"
-    stage.driver.power_off(instance, timeout=30)
-    assert power_requests(fake) == ["soft power off"]
 
 
 def test_what_was_asked_for_before_and_failed_is_asked_for_anew(stage, fake, node, instance):

@@ -189,8 +189,9 @@ def test_a_rebuild_of_unknown_end_leaves_it_protected_or_says_so(
         fake.faults.status(409, *PROVISION, body="locked")
     else:
         stage = set_stage(fake, protect_instances=True, deploy_timeout=1)
-    with pytest.raises(exceptions.RebuildFailed):
+    with pytest.raises(exceptions.RebuildFailed) as caught:
         stage.rebuild(instance)
+    assert caught.value.disk is exceptions.Disk.UNKNOWN
     assert is_protected(fake, node) != (f"--protected-reason 'Server {INSTANCE}" in caplog.text)
 
 
@@ -226,12 +227,3 @@ def test_what_an_operator_has_protected_keeps_his_reason(stage, fake, node, inst
     site = stage.driver._site
     protect_node(site, Held.of(site, instance))
     assert fake.node(node)["protected_reason"] == "do not touch"
-
-
-def test_an_ironic_that_went_away_fails_no_protection(stage, fake, node, instance, caplog) -> None:
-    fake.set_node(node, protected=False)
-    site = stage.driver._site
-    held = Held.of(site, instance)
-    fake.faults.status(503, count=None)
-    assert protect_node(site, held).instance_uuid == INSTANCE
-    assert "[node-unprotected]" in caplog.text

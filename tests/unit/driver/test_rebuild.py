@@ -255,16 +255,6 @@ def test_an_instance_that_is_deleted_meanwhile_is_not_waited_for(stage, fake, no
     assert stage.provision_requests("rebuild") == 0
 
 
-def test_if_ironic_is_out_of_reach_nothing_is_said_of_the_disk(stage, fake, instance) -> None:
-    stage.service.has_drive = False
-    fake.faults.reset("PUT", "/states/provision$", count=None)
-    fake.faults.reset("GET", "/nodes/", count=None)
-    with pytest.raises(exceptions.RebuildFailed) as caught:
-        rebuild(stage, instance)
-    assert caught.value.disk is Disk.UNKNOWN
-    assert isinstance(caught.value.__cause__, exceptions.IronicUnreachable)
-
-
 def test_a_request_that_did_not_arrive_leaves_the_disk_as_it_was(stage, fake, instance) -> None:
     fake.faults.reset("PUT", "/states/provision$", count=None)
     error = fails_untouched(stage, instance, ".", asks=True)
