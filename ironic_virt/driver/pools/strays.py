@@ -48,7 +48,12 @@ class Strays:
         for uuid in sorted(suspects.keys() - self._others.keys()):
             if self._site.clock() >= deadline:
                 break
-            if owner := self._owner(uuid):
+            try:
+                owner = self._owner(uuid)
+            except (exceptions.NodeError, exceptions.IronicError) as exc:
+                LOG.info("Whether node %s has lost an instance is not known: %s", uuid, exc)
+                continue
+            if owner:
                 owners[uuid] = owner
             else:
                 self._others[uuid] = suspects[uuid]

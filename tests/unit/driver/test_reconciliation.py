@@ -293,6 +293,14 @@ def test_a_node_deployed_without_its_instance_is_torn_down_later(fake, stage, st
     assert undeployed(fake) == 1
 
 
+def test_one_that_cannot_be_read_keeps_no_other_deployed(fake, stage, stray) -> None:
+    first = fake.add_node(uuid=f"0{INSTANCE[1:]}", provision_state="active")
+    fake.faults.status(500, "GET", f"/nodes/{first}$", count=None)
+    stage.service.owned = set()
+    look(stage, 2)
+    assert undeployed(fake) == 1
+
+
 @pytest.mark.parametrize(
     "change",
     [
