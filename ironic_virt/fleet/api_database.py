@@ -14,6 +14,7 @@ from oslo_db import exception as db_exception
 
 from ironic_virt import exceptions
 from ironic_virt.fleet import nova_conf
+from ironic_virt.fleet.deployment import grouped
 from ironic_virt.fleet.hosts import Aggregate, Flavor, Group, Hosts
 
 _POLICIES = ("affinity", "anti-affinity")
@@ -65,11 +66,7 @@ def _make_flavors(records: Any) -> Iterator[Flavor]:
             for (kind, name), amount in specs.items()
             if kind == "resources" and name.startswith("CUSTOM_") and amount != "0"
         )
-        required, forbidden = (
-            frozenset(
-                name for (kind, name), use in specs.items() if (kind, use) == ("trait", word)
-            )
-            for word in ("required", "forbidden")
-        )
+        traits = grouped((use, name) for (kind, name), use in specs.items() if kind == "trait")
         if classes:
-            yield Flavor(record.name, classes, required, forbidden)
+            asked = (frozenset(traits.get(use, ())) for use in ("required", "forbidden"))
+            yield Flavor(record.name, classes, *asked)

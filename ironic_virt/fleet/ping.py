@@ -41,6 +41,7 @@ def _is_answered(cell: Cell, topic: str, **target_host: str) -> bool | None:
             )
             prepared: Any = client.prepare(timeout=SECONDS, retry=1, **target_host)
             prepared.call(cell.context, "ping", arg="ironic-virt-fleet")
+            answers.append(True)
         except (messaging.MessagingTimeout, messaging.MessageUndeliverable):
             answers.append(False)
         except messaging.RemoteError:
@@ -48,8 +49,6 @@ def _is_answered(cell: Cell, topic: str, **target_host: str) -> bool | None:
         except Exception:
             # Without a broker that takes the call, nobody knows who would have answered.
             answers.append(None)
-        else:
-            answers.append(True)
 
     thread = threading.Thread(target=call, daemon=True)
     thread.start()

@@ -12,7 +12,7 @@ from nova import config, context, objects
 from nova.db.main import api as main_db
 from oslo_config import cfg
 
-from ironic_virt import standby
+from ironic_virt import exceptions, standby
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.fleet import cells, checks, nova_conf, reading
 from ironic_virt.fleet.deployment import Record, Server
@@ -158,3 +158,14 @@ def test_a_shard_is_read_again_before_it_is_set(shard, changes) -> None:
     else:
         world.set_shard("n", "a", "b")
     assert client.patch_node.call_count == len(changes or ())
+
+
+def test_what_is_wrong_with_one_node_is_told_of_it_alone() -> None:
+    client = mock.create_autospec(IronicClient, instance=True)
+    world = NovaWorld(cfg.ConfigOpts(), client, {}, Hosts(), placement=mock.Mock())
+    crashes = exceptions.IronicUnavailable("crashes", status=500)
+    busy = exceptions.IronicUnavailable("busy", status=503)
+    client.get_node.side_effect = [exceptions.NodeNotFound("gone"), crashes, busy]
+    assert [world.node("n"), world.node("n")] == [None, crashes]
+    with pytest.raises(exceptions.IronicUnavailable, match="busy"):
+        world.node("n")

@@ -112,10 +112,8 @@ def _find_builds_too_few(fleet: Deployment) -> Problems:
     for host, limit in limits.items():
         nodes = sum(map(fleet.options[host].serves, fleet.nodes.values()))
         if 0 < limit < nodes * _FEW_BUILDS:
-            words = (
-                f"it builds {limit} servers at a time for {nodes} nodes; all services with pools"
-            )
-            yield host, f"{words} together build {sum(limits.values())}"
+            words = f"it builds {limit} servers at a time for {nodes} nodes"
+            yield host, f"{words}; all services with pools together build {sum(limits.values())}"
 
 
 @check(

@@ -63,10 +63,10 @@ class MoveRefused(exceptions.IronicVirtError):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Seen:
-    """A change, and what it is decided by."""
+    """A change, and what it is decided by; an error is why Ironic did not tell the node."""
 
     change: Change
-    node: Node | None
+    node: Node | exceptions.IronicError | None
     record: Record | None
     servers: Sequence[Server]
     services: Mapping[str, Service]
@@ -78,7 +78,7 @@ class Seen:
         after = self.change.host[1]
         owners = [thing.host for thing in (self.record, *self.servers) if thing is not None]
         owner = next((host for host in owners if host != after), after if owners else None)
-        return self.node.shard if self.node else None, owner
+        return self.node.shard if isinstance(self.node, Node) else None, owner
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -95,6 +95,8 @@ def decide(seen: Seen) -> Decision:
     """Decide what to do for a change."""
     change, node, record = seen.change, seen.node, seen.record
     before, after = change.host
+    if isinstance(node, exceptions.IronicError):
+        return Decision(Effect.FAILED, str(node))
     if node is None:
         return Decision(Effect.REFUSED, "Ironic has no such node")
     if not any(same_shard(node.shard, shard) for shard in change.shard):
@@ -193,6 +195,9 @@ def run(
 def _look(changes: Sequence[Change], world: NovaWorld, pool: futures.Executor) -> Iterator[Seen]:
     uuids = [change.node for change in changes]
     nodes = dict(zip(uuids, pool.map(world.node, uuids), strict=True))
+    errors = [node for node in nodes.values() if isinstance(node, exceptions.IronicError)]
+    if len(errors) == len(nodes) > 1:
+        raise errors[0]
     records = world.records(uuids)
     servers = world.servers(list(records.values()))
     services = world.services()

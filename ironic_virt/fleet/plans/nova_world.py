@@ -96,12 +96,15 @@ class NovaWorld:
         listed = (cells.servers_on(self.cells[cell], each) for cell, each in names.items())
         return grouped((server.node or "", server) for each in listed for server in each)
 
-    def node(self, uuid: str) -> Node | None:
-        """A node as Ironic has it now."""
+    def node(self, uuid: str) -> Node | exceptions.IronicError | None:
+        """A node as Ironic has it now, or why it can't tell; raises what concerns all nodes."""
         try:
             return self.client.get_node(uuid)
-        except exceptions.NodeNotFound:
-            return None
+        except exceptions.IronicError as exc:
+            is_down = isinstance(exc, exceptions.IronicUnreachable | exceptions.IronicUnavailable)
+            if is_down and exc.status != 500:
+                raise
+            return None if isinstance(exc, exceptions.NodeNotFound) else exc
 
     def set_shard(self, node: str, before: str | None, after: str | None) -> None:
         """Give a node another shard, or none; :class:`MoveRefused` if it has a third one."""

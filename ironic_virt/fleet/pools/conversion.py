@@ -131,10 +131,8 @@ def _plan_moves(
         source = names.pool_uuid(place) if is_in_pool else place
         carrier = deployment.node_of_server.get(server.uuid)
         target = _find_target(deployment, host, server, direction)
-        if isinstance(target, str):
-            yield Move(server, source, carrier, target)
-        else:
-            yield Move(server, source, carrier, None, *target)
+        goal = (target,) if isinstance(target, str) else (None, *target)
+        yield Move(server, source, carrier, *goal)
 
 
 def _find_target(

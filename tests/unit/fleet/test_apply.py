@@ -217,7 +217,12 @@ def test_a_dry_run_changes_nothing(tmp_path: Path) -> None:
 
 
 class _Stubborn(World):
-    """An Ironic that takes no change of one node, and a record that another one takes."""
+    """A change that Ironic refuses, a record that another one takes, and nodes untold."""
+
+    untold: Mapping[str, exceptions.IronicError] = {}
+
+    def node(self, uuid: str) -> Any:
+        return self.untold.get(uuid) or super().node(uuid)
 
     def set_shard(self, node: str, before: str | None, after: str | None) -> None:
         if node == node_uuid(1):
@@ -236,12 +241,19 @@ def test_failed_and_refused_nodes_are_told_and_the_others_go_on(tmp_path: Path) 
     world = _Stubborn(deployment)
     world.stop(*FORMER)
     before = world.state()
+    crashes = exceptions.IronicUnavailable("crashes", node=node_uuid(3), status=500)
+    world.untold = {node_uuid(3): crashes}
     found = {one.change.node: one.outcome for one in carry(world, path)}
     assert found.pop(node_uuid(1)) is Effect.FAILED
     assert found.pop(node_uuid(2)) is Effect.REFUSED
+    assert found.pop(node_uuid(3)) is Effect.FAILED
     assert world.state()[node_uuid(2)] == before[node_uuid(2)]
     assert set(found.values()) == {Effect.DONE}
     world.look()
+    # An Ironic that tells nothing is not asked for each node of the plan.
+    world.untold = dict.fromkeys(deployment.nodes, crashes)
+    with pytest.raises(exceptions.IronicUnavailable, match="crashes"):
+        carry(world, path)
 
 
 # -- the decision -------------------------------------------------------------
