@@ -14,6 +14,7 @@ from nova.db.main import models
 from nova.scheduler.client import report
 
 from ironic_virt.driver.pools.names import pool_name, pool_uuid
+from ironic_virt.fleet.placement import PlacementClient
 from ironic_virt.fleet.pools import convert
 from tests import depth
 from tests.nova import figures
@@ -250,6 +251,35 @@ class TestCutOff(Converted):
         assert self.hosts().keys() == {POOL, FAST}
         self.start(node_selection="ironic")
         assert self.check() == {}
+
+    def test_what_another_host_has_got_meanwhile_is_left_alone(self) -> None:
+        """By ``nova-manage db ironic_compute_node_move``, which heeds no lock."""
+        offer, offered = PlacementClient.offer, []
+
+        def noted(client: Any, provider: str, *more: Any) -> None:
+            offered.append(provider)
+            offer(client, provider, *more)
+
+        self.stub_out("ironic_virt.fleet.placement.PlacementClient.offer", noted)
+        for verb, step, node in (
+            ("enter", "remove", self.second),
+            ("leave", "provide", self.first),
+        ):
+            act = getattr(convert._Steps, step)
+
+            def moved(steps: Any, about: Any, node: str = node, act: Any = act) -> None:
+                if about.uuid == node:
+                    where = models.ComputeNode.uuid == node
+                    self.in_cell(models.ComputeNode, where, host="compute-b", deleted=0)
+                act(steps, about)
+
+            with mock.patch.object(convert._Steps, step, moved):
+                rows = self.convert(verb, code=2)
+            (reason,) = {row["Reason"] for row in rows if row["Outcome"] == "refused"}
+            assert "another host" in reason or "host compute-b" in reason
+            assert self.hosts()[node] == "compute-b"
+        assert self.second in {one["uuid"] for one in self._get_all_providers()}
+        assert self.first not in offered
 
     @contextlib.contextmanager
     def cut_off(self, number: int) -> Iterator[list[str]]:

@@ -95,27 +95,40 @@ class _Steps:
     def _context(self) -> Any:
         return self.world.cells[self.service.cell].context
 
+    @contextlib.contextmanager
+    def _stopped(self) -> Iterator[Any]:
+        """A transaction, until whose end the service stays stopped."""
+        self.world.check()
+        host, context = self.service.host, self._context
+        with main_db.get_context_manager(context).writer.using(context) as session:
+            if self.world.watched.why_running(host, cells.locked_service(session, host)):
+                raise MoveRefused(f"service {host} is no longer stopped")
+            yield session
+
+    def _own_record(self, session: Any, uuid: str) -> Any:
+        """The row of a record, if it is the service's; it stays so until the transaction ends."""
+        nodes = models.ComputeNode
+        own = nodes.uuid == uuid, nodes.host == self.service.host, nodes.deleted == 0
+        return session.execute(sa.select(nodes.id).where(*own).with_for_update()).first()
+
     def provide(self, target: Target) -> None:
         """Create a provider and its record; the record comes last, and shows that both exist."""
-        self._check_stopped()
-        placement = self.world.placement
-        aggregates = {
-            aggregate
-            for provider in target.replaced
-            for aggregate in placement.of(provider, "aggregates")
-        }
-        placement.offer(target.uuid, target.name, target.inventory, aggregates)
-        context = self._context
-        with nova_utils.temporary_mutation(context, read_deleted="yes"):
+        context, placement = self._context, self.world.placement
+        with self._stopped(), nova_utils.temporary_mutation(context, read_deleted="yes"):
             try:
                 record = objects.ComputeNode.get_by_uuid(context, target.uuid)
             except exception.ComputeHostNotFound:
                 record = objects.ComputeNode(context)
-            if "id" in record and not record.deleted:
-                if record.host != self.service.host:
-                    raise MoveRefused(
-                        f"host {record.host} already has the record of {target.name}"
-                    )
+            is_there = "id" in record and not record.deleted
+            if is_there and record.host != self.service.host:
+                raise MoveRefused(f"host {record.host} already has the record of {target.name}")
+            aggregates = {
+                aggregate
+                for provider in target.replaced
+                for aggregate in placement.of(provider, "aggregates")
+            }
+            placement.offer(target.uuid, target.name, target.inventory, aggregates)
+            if is_there:
                 return
             record.host, record.service_id = self.service.host, self.service.id
             # As the resource tracker does, which adds the rest when the service starts.
@@ -129,10 +142,8 @@ class _Steps:
 
     def move(self, move: Move, target: Target) -> None:
         """Give a server another record, and its allocation another provider."""
-        context = self._context
-        server, instances, nodes = move.server, models.Instance, models.ComputeNode
-        with main_db.get_context_manager(context).writer.using(context) as session:
-            self._check_stopped(session)
+        server, instances = move.server, models.Instance
+        with self._stopped() as session:
             # Nova's API deletes a server of a stopped service by itself; it waits for this.
             row = session.execute(
                 sa.select(instances.id)
@@ -145,8 +156,7 @@ class _Steps:
                 )
                 .with_for_update()
             ).first()
-            right = nodes.uuid == target.uuid, nodes.host == self.service.host, nodes.deleted == 0
-            record = session.execute(sa.select(nodes.id).where(*right)).first()
+            record = self._own_record(session, target.uuid)
             if row is None or record is None:
                 raise MoveRefused("its records have just changed")
             owner = server.project_id or "", server.user_id or ""
@@ -157,16 +167,9 @@ class _Steps:
 
     def remove(self, record: Record) -> None:
         """Delete a provider and its record, if Placement has nothing allocated from it."""
-        self._check_stopped()
-        self.world.placement.delete_provider(record.uuid)
-        with contextlib.suppress(exception.ComputeHostNotFound):
+        with self._stopped() as session:
+            # Nova's own command gives a record to another host; it waits for this.
+            if self._own_record(session, record.uuid) is None:
+                raise MoveRefused("its record is gone, or another host has it now")
+            self.world.placement.delete_provider(record.uuid)
             objects.ComputeNode.get_by_uuid(self._context, record.uuid).destroy()
-
-    def _check_stopped(self, session: Any = None) -> None:
-        self.world.check()
-        host, context = self.service.host, self._context
-        reader = main_db.get_context_manager(context).reader
-        with contextlib.nullcontext(session) if session else reader.using(context) as opened:
-            service = cells.locked_service(opened, host)
-        if self.world.watched.why_running(host, service):
-            raise MoveRefused(f"service {host} is no longer stopped")
