@@ -8,7 +8,7 @@ import argparse
 import collections
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ironic_virt import exceptions
@@ -69,8 +69,8 @@ class Check(FleetCommand):
         deployment = dataclasses.replace(reader.read(), leases=reader.leases())
         findings = checks.run(deployment, codes)
         if args.fix:
-            with lock.held() if args.apply else contextlib.nullcontext():
-                rows = list(self._correct(findings, reader.conf, apply=args.apply))
+            with lock.held() if args.apply else contextlib.nullcontext() as check:
+                rows = list(self._correct(findings, reader.conf, check))
             if findings and not args.apply:
                 self.code = FleetExitCode.FOUND
             return rows
@@ -79,8 +79,9 @@ class Check(FleetCommand):
         return findings
 
     def _correct(
-        self, findings: Sequence[Finding], conf: Any, *, apply: bool
+        self, findings: Sequence[Finding], conf: Any, check: Callable[[], None] | None
     ) -> Iterator[tuple[str, ...]]:
+        """Correct findings; without the lock's check, only say which."""
         from ironic_virt.baremetal.client import IronicClient
         from ironic_virt.fleet import corrections
         from ironic_virt.fleet.placement import PlacementClient
@@ -89,8 +90,9 @@ class Check(FleetCommand):
         placement, ironic = PlacementClient(), IronicClient.from_conf(conf)
         for finding in findings:
             outcome = "would be corrected (with --apply)"
-            if apply:
+            if check is not None:
                 try:
+                    check()
                     outcome = corrections.CORRECTIONS[finding.code](finding, placement, ironic)
                 except corrections.NoLongerSo as exc:
                     outcome = f"left alone: {exc}"
@@ -99,11 +101,9 @@ class Check(FleetCommand):
             yield finding.code, finding.about, finding.words, outcome
 
     def _sum_findings_up(self, deployment: Deployment, findings: Sequence[Finding]) -> None:
-        if hosts := sorted(deployment.hosts_without_file):
-            self.say(
-                f"Not checked: the options and target sets of {', '.join(hosts)}; give their "
-                "files with --service-conf"
-            )
+        if names := ", ".join(sorted(deployment.hosts_without_file)):
+            words = f"the options and target sets of {names}; give their files with --service-conf"
+            self.say(f"Not checked: {words}")
         for host, lease in sorted(deployment.leases.items()):
             if lease.age is not None:
                 self.say(f"{host}: {lease}")

@@ -58,12 +58,10 @@ def held() -> Iterator[Callable[[], None]]:
             raise Locked("another ironic-virt-fleet is changing this deployment; try again later")
 
         def check() -> None:
-            try:
-                is_held = session.execute(ask, name).scalar()
-            except sa_exceptions.SQLAlchemyError:
-                is_held = False
-            if not is_held:
-                raise Locked("the lock in Nova's API database was lost; run the command again")
+            with contextlib.suppress(sa_exceptions.SQLAlchemyError, db_exception.DBError):
+                if session.execute(ask, name).scalar():
+                    return
+            raise Locked("the lock in Nova's API database was lost; run the command again")
 
         try:
             yield check

@@ -9,6 +9,8 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from oslo_db import exception as db_exception
+from sqlalchemy import exc as sa_exceptions
 
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.cmd.fleet_check import Check
@@ -117,7 +119,8 @@ def test_many_findings_are_mended_by_one_client(monkeypatch: pytest.MonkeyPatch)
     ironic, placement = mock.Mock(), mock.Mock()
     monkeypatch.setattr(IronicClient, "from_conf", ironic)
     monkeypatch.setattr(fleet_placement, "PlacementClient", placement)
-    monkeypatch.setattr(lock, "held", contextlib.nullcontext)
+    check = mock.Mock()
+    monkeypatch.setattr(lock, "held", lambda: contextlib.nullcontext(check))
     monkeypatch.setattr(checks, "run", lambda deployment, codes: [finding] * 3)
     monkeypatch.setitem(corrections.CORRECTIONS, finding.code, lambda *given: "mended")
     known = {"read.return_value": deployments.fleet({"a": 1}), "leases.return_value": {}}
@@ -126,3 +129,20 @@ def test_many_findings_are_mended_by_one_client(monkeypatch: pytest.MonkeyPatch)
     rows = Check(mock.Mock(), args).act(args)
     assert [outcome for *_, outcome in rows] == ["mended"] * 3
     assert (ironic.call_count, placement.call_count) == (1, 1)
+    # Another operator has the lock now.
+    check.side_effect = [None, lock.Locked("lost"), lock.Locked("lost")]
+    command = Check(mock.Mock(), args)
+    outcomes = [outcome for *_, outcome in command.act(args)]
+    assert (command.code, outcomes) == (1, ["mended", *["not corrected: lost"] * 2])
+
+
+def test_a_lock_whose_connection_was_lost_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine is Nova's: it has oslo.db's errors instead of SQLAlchemy's."""
+    engine = mock.MagicMock(**{"dialect.name": "mysql"})
+    connection = engine.connect.return_value.__enter__.return_value
+    execute = connection.execution_options.return_value.execute
+    monkeypatch.setattr(lock.api, "get_engine", lambda: engine)
+    for error in (db_exception.DBConnectionError(), sa_exceptions.OperationalError("", {}, None)):
+        execute.side_effect = [mock.Mock(), error]
+        with lock.held() as check, pytest.raises(lock.Locked, match="run the command again"):
+            check()
