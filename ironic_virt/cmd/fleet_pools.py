@@ -43,21 +43,21 @@ class _Convert(FleetCommand):
             plans = [
                 conversion.plan(deployment, host, self.direction, world.watched) for host in hosts
             ]
+            blocked = [plan.blocked for plan in plans if plan.blocked]
+            if blocked and not dry_run:
+                raise MoveRefused("; ".join(blocked))
             return [row for plan in plans for row in self._convert(plan, world, dry_run)]
 
     def _convert(self, plan: Conversion, world: NovaWorld, dry_run: bool) -> list[tuple[Any, ...]]:
         from ironic_virt.fleet.pools import convert
 
         host = plan.service.host
-        if plan.blocked and not dry_run:
-            raise MoveRefused(plan.blocked)
         run = convert.run(plan, world, self.progress(), dry_run=dry_run)
         reports = self.collected(run, _kind_of, f"{host}: ")
-        outcomes = {report.outcome for report in reports}
         if plan.blocked:
             self.code = self.code or FleetExitCode.FOUND
             self.say(f"{host}: not yet possible: {plan.blocked}")
-        elif not dry_run and outcomes <= {Effect.DONE}:
+        elif not dry_run and all(report.outcome is Effect.DONE for report in reports):
             self.say(
                 f"{host}: now {self.then}, start nova-compute, and set it up again: "
                 f"openstack compute service set --up {host} nova-compute"

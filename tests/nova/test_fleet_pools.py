@@ -2,6 +2,7 @@
 
 """``ironic-virt-fleet pools enter`` and ``leave`` in the real Nova, with servers."""
 
+import argparse
 import contextlib
 import datetime
 from collections.abc import Iterator
@@ -13,9 +14,14 @@ from nova import context, objects
 from nova.db.main import models
 from nova.scheduler.client import report
 
+from ironic_virt.cmd import fleet_pools
 from ironic_virt.driver.pools.names import pool_name, pool_uuid
+from ironic_virt.fleet import lock
+from ironic_virt.fleet.deployment import Service
 from ironic_virt.fleet.placement import PlacementClient
-from ironic_virt.fleet.pools import convert
+from ironic_virt.fleet.plans import nova_world
+from ironic_virt.fleet.plans.apply import MoveRefused
+from ironic_virt.fleet.pools import conversion, convert
 from tests import depth
 from tests.nova import figures
 from tests.nova.deployment import RESOURCE_CLASS, Deployment
@@ -77,6 +83,21 @@ class Converted(Fleet):
         assert held.keys() == places.keys()
         assert set(held.values()) <= providers.keys()
         return set(records.values()), places, held, set(providers.items())
+
+
+def test_nothing_is_converted_while_one_of_the_services_runs(monkeypatch) -> None:
+    service = Service("cell1", 1, HOST)
+    plans = [conversion.Conversion(conversion.Direction.ENTER, service, why) for why in ("", "x")]
+    monkeypatch.setattr(fleet_pools.Enter, "reader", mock.Mock())
+    monkeypatch.setattr(lock, "held", lambda: contextlib.nullcontext(lambda: None))
+    monkeypatch.setattr(nova_world, "NovaWorld", mock.Mock())
+    monkeypatch.setattr(conversion, "plan", mock.Mock(side_effect=plans))
+    run = mock.Mock(return_value=[])
+    monkeypatch.setattr(convert, "run", run)
+    args = argparse.Namespace(hosts=["a", "b"], dry_run=False)
+    with pytest.raises(MoveRefused, match=r"^x$"):
+        fleet_pools.Enter(mock.Mock(**{"options.verbose_level": 0}), args).act(args)
+    run.assert_not_called()
 
 
 class TestThereAndBack(Converted):
