@@ -34,11 +34,12 @@ def log_in(conf: cfg.ConfigOpts) -> None:
     import amqp
 
     errors: list[Exception] = []
-    for host in url.hosts:
+    # What the URL leaves out is as oslo.messaging and kombu have it.
+    for host in url.hosts or [oslo_messaging.TransportHost()]:
         member = amqp.Connection(
-            host=f"{netutils.escape_ipv6(host.hostname)}:{host.port or 5672}",
-            userid=host.username,
-            password=host.password,
+            host=f"{netutils.escape_ipv6(host.hostname or 'localhost')}:{host.port or 5672}",
+            userid=host.username or "guest",
+            password=host.password or "guest",
             virtual_host=url.virtual_host or "/",
             login_method=conf.oslo_messaging_rabbit.rabbit_login_method,
             ssl=_tls(conf.oslo_messaging_rabbit),

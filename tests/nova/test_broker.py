@@ -6,6 +6,7 @@ import socket
 from collections.abc import Iterator
 from typing import Any
 
+import amqp
 import oslo_messaging
 import pytest
 from oslo_config import cfg
@@ -40,6 +41,7 @@ def test_a_broker_is_reached_by_any_of_its_members(rabbitmq: str) -> None:
     user, _, place = rabbitmq.partition("@")
     gone = f"guest:guest@127.0.0.1:{free_port()}"
     broker.log_in(conf_of(f"rabbit://{gone},{user.partition('//')[2]}@{place}"))
+    broker.log_in(conf_of(f"rabbit://{place}"))
 
 
 def test_who_may_not_log_in_does_not_reach_it(rabbitmq: str) -> None:
@@ -58,6 +60,14 @@ def test_a_port_at_which_nobody_logs_one_in_is_no_broker(monkeypatch: pytest.Mon
 def test_a_certificate_that_is_not_trusted_is_no_login(rabbitmq: str) -> None:
     with pytest.raises(Exception, match=r"SSL|reset|closed|EOF"):
         broker.log_in(conf_of(rabbitmq, ssl=True))
+
+
+def test_without_a_host_it_is_this_machines(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = set()
+    monkeypatch.setattr(amqp.Connection, "connect", lambda member: asked.add(member.host))
+    with pytest.raises(AttributeError, match="sock"):
+        broker.log_in(conf_of("rabbit:///nova"))
+    assert asked == {"localhost:5672"}
 
 
 def test_another_transport_is_taken_for_reached() -> None:
