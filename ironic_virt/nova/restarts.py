@@ -63,7 +63,8 @@ class Restarts:
     def _is_taken_up(self, instance: Any) -> bool:
         manager = self._records.manager
         is_building = instance.vm_state == vm_states.BUILDING
-        if _is_being_deleted(instance) or (is_building and _is_to_be_deleted(instance)):
+        # Shortly before the spawn, Nova's build may have overwritten a delete's task state.
+        if _is_being_deleted(instance) or (is_building and _requests(instance, "delete")):
             self._begin(instance, "delete", self._delete)
         elif _was_deploying(instance):
             build = utils.synchronized(instance.uuid)(self._finish_build)
@@ -229,14 +230,6 @@ def _was_deploying(instance: Any) -> bool:
         and instance.task_state == task_states.SPAWNING
         and instance.node
     )
-
-
-def _is_to_be_deleted(instance: Any) -> bool:
-    """Whether a user has deleted a server that was being built.
-
-    Shortly before the spawn, Nova's build may have overwritten the delete's task state.
-    """
-    return instance.task_state == task_states.DELETING or bool(_requests(instance, "delete"))
 
 
 def _requests(instance: Any, action: str) -> list[str]:

@@ -110,21 +110,13 @@ class TestDriver(cases.UnderPytest, test.NoDBTestCase):
         node = self.fake.add_node()
         assert driver.get_available_nodes() == [node]
 
-    def test_nova_starts_while_ironic_is_away(self) -> None:
-        self.configure(endpoint_override="http://127.0.0.1:1")
-        driver = self.make()
-        assert driver.list_instance_uuids() == [], "Nova asks a service that it does not know yet"
-        with pytest.raises(exception.VirtDriverNotReady):
-            driver.get_available_nodes()
-        with pytest.raises(exception.VirtDriverNotReady):
-            driver.get_num_instances()
-
     def test_nova_waits_for_ironic_once_until_it_listens(self) -> None:
         node = self.fake.add_node()
         self.fake.faults.status(503, count=None)
         driver = self.make()
         asked = len(self.fake.requests)
         assert asked == 1
+        assert driver.list_instance_uuids() == [], "Nova asks a service that it does not know yet"
         for ask in (driver.get_nodenames_by_uuid, driver.get_available_nodes):
             with pytest.raises(exception.VirtDriverNotReady):
                 ask()
@@ -136,13 +128,23 @@ class TestDriver(cases.UnderPytest, test.NoDBTestCase):
         self.fake.faults.clear()
         assert driver.get_available_nodes() == [node]
 
+    def test_ironic_goes_away_while_the_servers_are_looked_at(self) -> None:
+        driver = self.make()
+        instance = objects.Instance(uuid=INSTANCE, host="compute1", power_state=1)
+        assert driver.get_info(instance, use_cache=False).state == 0, "no node has it"
+        self.fake.faults.status(503, count=None)
+        before = len(self.fake.requests)
+        for _ in range(2):
+            assert driver.get_info(instance, use_cache=False).state == 1
+        assert len(self.fake.requests) == before + 1, "each would take as long as the first one"
+        for ask in (driver.get_available_nodes, lambda: driver.get_info(instance)):
+            with pytest.raises(exception.NovaException):
+                ask()
+
     def test_options_that_contradict_each_other_are_refused(self) -> None:
         self.configure(shard="a", shard_key="b")
         with pytest.raises(exception.InvalidConfiguration, match="they are the same option"):
             IronicDriver(None)
-
-    def test_an_instance_without_a_node_has_no_power_state(self) -> None:
-        assert self.make().get_info(self.instance(), use_cache=False).state == 0
 
     def test_an_actions_own_look_is_fresh_enough_but_not_for_long(self) -> None:
         node = self.fake.add_node(provision_state="active", instance_uuid=INSTANCE)
