@@ -214,12 +214,13 @@ class KeystoneChannel:
             if (passing := away.response) is not None:
                 return Answer(passing.status_code, passing.headers, passing.content)
             error = away.__cause__ or away
-            raise self._error_of(error, away.url, method, path, self._timeout) from error
+            # What keystoneauth1 says has the whole URL, which a traceback would tell.
+            raise self._error_of(error, away.url, method, path, self._timeout) from None
         # requests' errors, and those of a file that can't be read, are errors of the system.
         except (ksa_exceptions.ClientException, OSError) as exc:
             if url != "Keystone":
                 self._endpoint.failed()
-            raise self._error_of(exc, url, method, path, seconds) from exc
+            raise self._error_of(exc, url, method, path, seconds) from None
 
     def _find_access(self) -> _Access:
         token = self._token

@@ -8,6 +8,7 @@ import logging
 import pathlib
 import re
 import threading
+import traceback
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -288,8 +289,9 @@ def test_a_password_in_the_url_is_not_told(connect, http, everything_logged) -> 
     url = IRONIC.replace("//", "//admin:hunter2@")
     http.get(ANY, [{"status_code": 302}, {"exc": requests.ConnectionError}])
     for error in (exceptions.UnexpectedAnswer, exceptions.IronicUnreachable):
-        with pytest.raises(error, match=f"{IRONIC}/v1/nodes"):
+        with pytest.raises(error, match=f"{IRONIC}/v1/nodes") as caught:
             connect(f"auth_type = none\nendpoint_override = {url}").send("GET", "/nodes")
+        assert "hunter2" not in "".join(traceback.format_exception(caught.value))
     # requests-mock itself says which URL it was asked for.
     logged = [line for line in everything_logged.getvalue().splitlines() if " 302" not in line]
     assert {"hunter2" in line for line in logged} == {False}
