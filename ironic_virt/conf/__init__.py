@@ -25,6 +25,8 @@ from ironic_virt.conf import compute, scheduler, service, unknown
 
 __all__ = ["check", "check_but_ironic", "load", "read", "register_but_ironic", "register_opts"]
 
+UNSET = "a $ in it refers to an option that is not there; write $$ for a $ itself"
+
 
 def register_opts(conf: cfg.ConfigOpts) -> None:
     """Register the options of each of our groups; harmless when done twice."""
@@ -150,3 +152,6 @@ def read_each(section: str, group: Any, opts: Iterable[cfg.Opt]) -> None:
         except (ValueError, cfg.TemplateSubstitutionError) as exc:
             # oslo.config's own text repeats the option and adds the file.
             raise exceptions.InvalidConfiguration(f"[{section}] {opt.dest}", str(exc)) from exc
+        except cfg.NoSuchOptError:
+            # Its text repeats what may be part of a password.
+            raise exceptions.InvalidConfiguration(f"[{section}] {opt.dest}", UNSET) from None

@@ -8,6 +8,7 @@ keystoneauth1 brings the options of authentication, session and adapter.
 from __future__ import annotations
 
 import contextlib
+import re
 
 from keystoneauth1 import exceptions as ksa_exceptions
 from keystoneauth1 import http_basic, loading
@@ -15,7 +16,7 @@ from keystoneauth1 import plugin as ksa_plugin
 from oslo_config import cfg
 
 from ironic_virt import exceptions
-from ironic_virt.conf import unknown
+from ironic_virt.conf import UNSET, read_each, unknown
 from ironic_virt.conf.ironic_options import OPTIONS
 
 GROUP = "ironic"
@@ -102,9 +103,14 @@ def check_adapter(conf: cfg.ConfigOpts) -> None:
     for name in sorted(_VERSION_OPTIONS):
         if name in group and group[name] is not None:
             raise _wrong(name, "API versions are negotiated with Ironic: remove the option")
+    read_each(GROUP, group, adapter_options())
     endpoint = group.endpoint_override
-    if endpoint is not None and not endpoint.startswith(("http://", "https://")):
-        raise _wrong("endpoint_override", f"{endpoint!r} is not an http:// or https:// URL")
+    # A password may be in it.
+    if endpoint is not None and not re.fullmatch("https?://([^][/?#]*@)?[^@]*", endpoint):
+        raise _wrong(
+            "endpoint_override",
+            "is not an http:// or https:// URL. Quote / ? # [ ] before its @, as %2F for /",
+        )
     try:
         loading.adapter.process_conf_options(group, {})
     except TypeError as exc:
@@ -144,6 +150,8 @@ def check_auth(conf: cfg.ConfigOpts) -> None:
         raise _wrong("auth_type", str(exc)) from exc
     except ValueError as exc:
         raise exceptions.InvalidConfiguration(f"[{GROUP}]", str(exc)) from exc
+    except cfg.NoSuchOptError:
+        raise exceptions.InvalidConfiguration(f"[{GROUP}]", UNSET) from None
     if auth is None:
         raise _wrong(
             "auth_section",

@@ -16,6 +16,7 @@ from nova.conf import netconf, utils
 from oslo_config import cfg
 from oslo_log import log as logging
 
+from ironic_virt import conf as all_options
 from ironic_virt import exceptions
 from ironic_virt.conf import ironic, ironic_options, unknown
 
@@ -66,13 +67,7 @@ def check_options(conf: cfg.ConfigOpts) -> None:
         option would decide which nodes are this service's.
     """
     group = conf[ironic.GROUP]
-    for option in ironic_options.OPTIONS:
-        try:
-            getattr(group, option.dest)
-        except ValueError as exc:
-            raise exceptions.InvalidConfiguration(
-                f"[{ironic.GROUP}] {option.dest}", str(exc)
-            ) from exc
+    all_options.read_each(ironic.GROUP, group, ironic_options.OPTIONS)
     # An earlier driver in this process may have left it there.
     conf.clear_default("shard_key", group=ironic.GROUP)
     ours, novas = group.shard_key, group.shard
