@@ -19,6 +19,7 @@ from oslo_config import cfg
 
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.http.connection import KeystoneChannel
+from ironic_virt.baremetal.http.transport import shown
 from ironic_virt.baremetal.node import LIST_FIELDS
 from ironic_virt.conf import unknown
 from ironic_virt.driver import resources
@@ -79,10 +80,11 @@ class Reader:
         # The others may have left their nodes since they were read: they are read again.
         self._look_up(carried | servers.keys(), found)
         ironic = self.conf.ironic
+        url = shown(ironic.endpoint_override or "by the catalogue")
         deployment = Deployment(
             read_at=read_at,
             cells={cell.uuid: cell.name for cell in with_hosts},
-            cloud=(ironic.endpoint_override or "by the catalogue", ironic.region_name or ""),
+            cloud=(url, ironic.region_name or ""),
             hosts=api_database.read(self.conf, found),
             whole=not self.cells,
             services=services,

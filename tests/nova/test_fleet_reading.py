@@ -123,7 +123,9 @@ def test_what_goes_on_while_it_is_read_is_no_finding(monkeypatch: pytest.MonkeyP
         (Reader, "_clocks", lambda reader: {}),
     ):
         monkeypatch.setattr(place, name, stub)
-    found = Reader(mock.Mock()).read()
+    conf = mock.Mock(**{"ironic.endpoint_override": "https://admin:hunter2@x/v1"})
+    found = Reader(conf).read()
+    assert found.cloud[0] == "https://x/v1", "as plans have it"
     assert checks.run(found, ["allocation-of-nobody", "server-without-node"]) == []
 
 
