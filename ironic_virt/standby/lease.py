@@ -94,8 +94,9 @@ class Lease:
         self._sleep = sleep
         self._halt = halt
         self._host = self._over = ""
-        self._is_lost = self._handing_over = self._in_trouble = False
+        self._is_lost = self._handing_over = False
         self._renewed_at: float | None = None
+        self._trouble_told_at: float | None = None
         self._settled_at = 0.0
         self.was_standby = False
         self._threading = native_threading()
@@ -191,7 +192,7 @@ class Lease:
             self.was_standby = True
             waiting()
             self._write_note()
-            if timer.failed() is not None:
+            if self._trouble_told_at is None and timer.failed() is not None:
                 holders = [f", which is held by {note}" for note in self._notes() if note.active]
                 LOG.info("Standby: waiting for the lease of %s%s", host, "".join(holders[:1]))
             self._sleep(LOOK_SECONDS)
@@ -345,14 +346,15 @@ class Lease:
         return bool(lacks) and any(note.could_serve for note in self._notes())
 
     def _failed(self, error: Exception, what_now: str) -> None:
-        if not self._in_trouble:
-            self._in_trouble = True
+        told_at = self._trouble_told_at
+        if told_at is None or self._clock() - told_at >= logs.REMIND_AFTER:
+            self._trouble_told_at = self._clock()
             LOG.warning(
                 "[lease-backend-failed] The backend of the lease can't be used: %s. %s",
                 *(error, what_now),
             )
 
     def _recovered(self) -> None:
-        if self._in_trouble:
-            self._in_trouble = False
+        if self._trouble_told_at is not None:
+            self._trouble_told_at = None
             LOG.info("The backend of the lease answers again")

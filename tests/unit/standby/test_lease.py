@@ -274,6 +274,24 @@ def test_a_process_that_waits_says_who_holds_the_lease(caplog, monkeypatch) -> N
     end(second)
 
 
+def test_a_process_that_waits_for_the_backend_says_so_again_and_again(caplog) -> None:
+    caplog.set_level("INFO", "ironic_virt.standby.lease")
+    backend = Backend(ETCD)
+    process = Process(backend)
+    backend.away, back_at = True, backend.now + 700
+
+    def waiting() -> None:
+        backend.away = backend.now < back_at
+        process.keep()
+
+    process.lease.wait("compute1", waiting)
+    end(process)
+    said = [record.message for record in caplog.records]
+    assert sum("[lease-backend-failed]" in line for line in said) == 3
+    assert "Standby: waiting" not in caplog.text, "nobody has the lease"
+    assert sum("answers again" in line for line in said) == 1
+
+
 def stay_active(process: Process, seconds: float) -> None:
     """Renew its lease for so long, as long as it is the process's."""
     end = process.backend.now + seconds
