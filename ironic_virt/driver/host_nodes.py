@@ -120,9 +120,9 @@ class HostNodes:
         return bool(self._client.lists.last_created(NodeFilter(), 1).nodes)
 
     def is_deleted(self, uuid: str) -> bool:
-        """Whether Ironic itself says that it has no such node, and shows others."""
+        """Whether Ironic itself says, asked once, that it has no such node, and shows others."""
         try:
-            self._client.get_node(uuid)
+            self._client.single_try().get_node(uuid)
         except exceptions.NodeNotFound as exc:
             # A proxy's 404 names no node.
             return uuid in exc.message and self.are_shown()

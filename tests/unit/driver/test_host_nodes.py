@@ -61,11 +61,13 @@ def test_a_node_that_has_come_since_is_available_at_once(stage, fake, node) -> N
 
 def test_a_node_is_deleted_only_when_ironic_itself_says_so(fake, set_stage) -> None:
     node = fake.add_node(shard="b")
-    stage = set_stage(fake, shard_key="a", api_max_retries=0)
+    stage = set_stage(fake, shard_key="a")
     assert not stage.driver.is_node_deleted(node), "it is in another shard"
     gone = fake.add_node()
     fake.remove_node(gone)
+    began = fake.clock.now()
     for doubt in (
+        lambda: fake.faults.status(503, "GET", gone),
         lambda: fake.faults.status(500, "GET", gone),
         lambda: fake.faults.status(404, "GET", gone, body=b"<html>no such page</html>"),
         lambda: fake.faults.reset("GET", gone),
@@ -73,6 +75,7 @@ def test_a_node_is_deleted_only_when_ironic_itself_says_so(fake, set_stage) -> N
     ):
         doubt()
         assert not stage.driver.is_node_deleted(gone)
+    assert fake.clock.now() == began, "each record would be waited for, and the start with it"
     assert stage.driver.is_node_deleted(gone)
     # Whoever has lost the role that shows nodes is shown none.
     fake.remove_node(node)
