@@ -138,9 +138,10 @@ def test_a_database_that_goes_during_a_task_has_it_done_again(stage, outage, mon
     assert stage.ironic.provision_requests("active") == 1
 
 
-def test_a_namesake_takes_over_and_the_former_learns_so(set_stage, nodes, fake) -> None:
+@pytest.mark.parametrize("is_down", [False, True])
+def test_a_namesake_takes_over_and_the_former_learns_so(set_stage, nodes, fake, is_down) -> None:
     former = set_stage().begin()
-    former.db.services.update("compute1", forced_down=True)
+    former.db.services.update("compute1", forced_down=is_down)
     now = set_stage().begin()
     for round_ in (former.service.report, former.service.look):
         with pytest.raises(ServiceSuperseded):
