@@ -10,7 +10,6 @@ from typing import Any
 from nova import context as nova_context
 from nova import objects
 from oslo_config import cfg
-from oslo_db import exception as db_exception
 
 from ironic_virt import exceptions
 from ironic_virt.fleet import nova_conf
@@ -41,7 +40,7 @@ def read(conf: cfg.ConfigOpts, servers: Collection[str]) -> Hosts:
             list(_make_flavors(objects.FlavorList.get_all(admin))),
             conf.default_availability_zone,
         )
-    except db_exception.DBError as exc:
+    except nova_conf.DATABASE_ERRORS as exc:
         raise ApiDatabaseFailed(f"Nova's API database: {nova_conf.reason_of(exc)}") from exc
 
 

@@ -19,7 +19,6 @@ from nova import context as nova_context
 from nova import exception, objects
 from nova.db.main import api as main_db
 from nova.db.main import models
-from oslo_db import exception as db_exception
 
 from ironic_virt import exceptions
 from ironic_virt.driver.resources import HYPERVISOR_TYPE
@@ -58,7 +57,7 @@ def cells(names: Collection[str] = ()) -> list[Cell]:
     read, unknown = [], set(names)
     try:
         mappings = objects.CellMappingList.get_all(admin)
-    except db_exception.DBError as exc:
+    except nova_conf.DATABASE_ERRORS as exc:
         raise CellFailed(f"Nova's API database: {nova_conf.reason_of(exc)}") from exc
     for mapping in mappings:
         uuid = str(mapping.uuid)

@@ -14,8 +14,6 @@ from collections.abc import Callable, Iterator
 
 import sqlalchemy as sa
 from nova.db.api import api
-from oslo_db import exception as db_exception
-from sqlalchemy import exc as sa_exceptions
 
 from ironic_virt import exceptions
 from ironic_virt.fleet import nova_conf
@@ -43,7 +41,7 @@ def held() -> Iterator[Callable[[], None]]:
     """
     try:
         engine = api.get_engine()
-    except db_exception.DBError as exc:
+    except nova_conf.DATABASE_ERRORS as exc:
         raise Locked(f"Nova's API database: {nova_conf.reason_of(exc)}") from exc
     dialect = {"mariadb": "mysql"}.get(engine.dialect.name, engine.dialect.name)
     if dialect not in _STATEMENTS:
@@ -58,7 +56,7 @@ def held() -> Iterator[Callable[[], None]]:
             raise Locked("another ironic-virt-fleet is changing this deployment; try again later")
 
         def check() -> None:
-            with contextlib.suppress(sa_exceptions.SQLAlchemyError, db_exception.DBError):
+            with contextlib.suppress(*nova_conf.DATABASE_ERRORS):
                 if session.execute(ask, name).scalar():
                     return
             raise Locked("the lock in Nova's API database was lost; run the command again")

@@ -10,8 +10,13 @@ from pathlib import Path
 
 import nova
 from oslo_config import cfg
+from oslo_db import exception as db_exception
+from sqlalchemy import exc as sa_exceptions
 
 from ironic_virt import exceptions
+
+DATABASE_ERRORS = (db_exception.DBError, sa_exceptions.SQLAlchemyError)
+"""What Nova's engines raise: oslo.db's errors, and those of SQLAlchemy that it leaves alone."""
 
 
 def load(files: Sequence[str], directories: Sequence[str] = ()) -> cfg.ConfigOpts:

@@ -11,6 +11,7 @@ import pytest
 from nova import config, context, objects
 from nova.db.main import api as main_db
 from oslo_config import cfg
+from sqlalchemy.exc import OperationalError
 
 from ironic_virt import exceptions, standby
 from ironic_virt.baremetal.client import IronicClient
@@ -18,8 +19,9 @@ from ironic_virt.fleet import cells, checks, nova_conf, reading
 from ironic_virt.fleet.deployment import Record, Server
 from ironic_virt.fleet.hosts import Aggregate, Hosts
 from ironic_virt.fleet.options import ServiceOptions
-from ironic_virt.fleet.plans.apply import MoveRefused
+from ironic_virt.fleet.plans.apply import Effect, MoveRefused
 from ironic_virt.fleet.plans.nova_world import NovaWorld
+from ironic_virt.fleet.pools import convert
 from ironic_virt.fleet.reading import Reader
 from tests.unit.fleet.deployments import GOLD, NOW, changed, fleet, node, node_uuid, server_uuid
 
@@ -147,6 +149,22 @@ def test_a_refused_move_leaves_a_provider_in_the_aggregates_of_its_host(monkeypa
         with pytest.raises(MoveRefused):
             world.move(Record("c", 1, "n", host, "n"), "a", "b")
         assert placement.change_aggregates.call_args.args[2] == {host}
+
+
+def test_any_error_of_a_database_is_told_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """oslo.db leaves an ``OperationalError`` as it is, unless the connection was lost."""
+    objects.register_all()
+    refused = mock.Mock(side_effect=OperationalError("", {}, Exception("1290 read-only")))
+    monkeypatch.setattr(main_db, "get_context_manager", mock.MagicMock())
+    monkeypatch.setattr(NovaWorld, "_move", refused)
+    world = NovaWorld(mock.Mock(), mock.Mock(), {"c": mock.Mock()}, Hosts(), placement=mock.Mock())
+    with pytest.raises(cells.CellFailed, match="1290 read-only"):
+        world.move(Record("c", 1, "n", "a", "n"), "a", "b")
+    outcome, reason = convert._attempt_step(refused) or ("", "")
+    assert (outcome, "1290 read-only" in reason) == (Effect.FAILED, True)
+    monkeypatch.setattr(objects.CellMappingList, "get_all", refused)
+    with pytest.raises(cells.CellFailed, match="1290 read-only"):
+        cells.cells()
 
 
 @pytest.mark.parametrize(("shard", "changes"), [("a", [("b",)]), ("B", []), ("x", None)])

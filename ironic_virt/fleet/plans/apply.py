@@ -202,8 +202,7 @@ def _look(changes: Sequence[Change], world: NovaWorld, pool: futures.Executor) -
     servers = world.servers(list(records.values()))
     services = world.services()
     for change in changes:
-        record = records.get(change.node)
-        on_it = servers.get(record.name, ()) if record is not None else ()
+        record, on_it = records.get(change.node), servers.get(change.node, ())
         yield Seen(change, nodes[change.node], record, on_it, services, world.watched)
 
 

@@ -133,7 +133,7 @@ class NovaWorld:
             if isinstance(exc, MoveRefused):
                 raise
             raise MoveRefused(f"host {target} already has a record of node {record.name}") from exc
-        except db_exception.DBError as exc:
+        except nova_conf.DATABASE_ERRORS as exc:
             reason = nova_conf.reason_of(exc)
             raise cells.CellFailed(f"The database of cell {record.cell}: {reason}") from exc
 

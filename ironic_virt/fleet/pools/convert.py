@@ -21,7 +21,6 @@ from nova import exception, objects
 from nova import utils as nova_utils
 from nova.db.main import api as main_db
 from nova.db.main import models
-from oslo_db import exception as db_exception
 
 from ironic_virt import exceptions
 from ironic_virt.fleet import cells, nova_conf
@@ -79,7 +78,7 @@ def _attempt_step(act: Callable[..., None], *arguments: Any) -> tuple[Effect, st
         return Effect.REFUSED, str(exc)
     except (exceptions.IronicVirtError, exception.NovaException) as exc:
         return Effect.FAILED, str(exc)
-    except db_exception.DBError as exc:
+    except nova_conf.DATABASE_ERRORS as exc:
         return Effect.FAILED, f"Nova's database: {nova_conf.reason_of(exc)}"
     return None
 
