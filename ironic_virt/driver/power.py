@@ -118,29 +118,20 @@ def change_power(site: Site, instance: InstanceLike, target: str, timeout: int =
     :raises PowerFailed: with Ironic's reason.
     """
     held = Held.of(site, instance)
+    node: Node | None = None
     if held.node.disable_power_off and _REACHED[target] == states.POWER_OFF:
-        node: Node | None = _off_already(held)
-    else:
-        node = _under_way(site, held, target, timeout)
+        node = _off_already(held)
+    elif _is_on_its_way(held.node, target):
+        # Somebody has asked for it already.
+        try:
+            node = _settled(site, held, target, timeout)
+        except exceptions.PowerFailed as exc:
+            LOG.warning("[power-retried] %s. Asking for it again", exc)
     if node is None:
         _request(site, held, target, timeout)
         node = _settled(site, held, target, timeout)
     held.note(node)
     LOG.info("Instance %s, node %s: %r is done", instance.uuid, held.uuid, target)
-
-
-def _under_way(site: Site, held: Held, target: str, timeout: int) -> Node | None:
-    """The node after a change that somebody has asked for already.
-
-    :returns: ``None``: there was none, or it has failed.
-    """
-    if not _is_on_its_way(held.node, target):
-        return None
-    try:
-        return _settled(site, held, target, timeout)
-    except exceptions.PowerFailed as exc:
-        LOG.warning("[power-retried] %s. Asking for it again", exc)
-        return None
 
 
 def _request(site: Site, held: Held, target: str, timeout: int) -> None:

@@ -53,7 +53,9 @@ def make_image(files: Mapping[str, bytes]) -> bytes:
         made.new(interchange_level=_LEVEL, vol_ident=LABEL, joliet=_LEVEL, rock_ridge=_ROCK_RIDGE)
         names = _Names()
         for path, content in files.items():
-            parts = _inside(path)
+            parts = PurePosixPath(path)
+            if parts.is_absolute() or ".." in parts.parts:
+                raise NotMade(f"the path {path!r} leads out of the image")
             for directory in reversed(parts.parents[:-1]):
                 if directory not in names:
                     made.add_directory(
@@ -75,13 +77,6 @@ def make_image(files: Mapping[str, bytes]) -> bytes:
         return written.getvalue()
     except PyCdlibException as exc:
         raise NotMade(f"the files have no place in an ISO 9660 image: {exc}") from exc
-
-
-def _inside(path: str) -> PurePosixPath:
-    parts = PurePosixPath(path)
-    if parts.is_absolute() or ".." in parts.parts:
-        raise NotMade(f"the path {path!r} leads out of the image")
-    return parts
 
 
 class _Names:

@@ -76,7 +76,7 @@ class Reconciliation:
                 self._warned &= unwanted.keys()
                 if self._site.by_ironic:
                     self._strays.look(snapshot, deadline)
-        except exceptions.IronicVirtError as exc:
+        except Exception as exc:
             is_forbidden = isinstance(exc, exceptions.IronicError) and exc.status == 403
             if is_forbidden:
                 # The operator may want it so: warn once, and don't try at each refresh.
@@ -86,12 +86,9 @@ class Reconciliation:
                     "[allocations-not-compared] Allocations could not be compared with the "
                     "records: %s",
                     exc,
+                    exc_info=not isinstance(exc, exceptions.IronicVirtError),
                 )
             self._is_forbidden = is_forbidden
-        except Exception:
-            LOG.exception(
-                "[allocations-not-compared] Allocations could not be compared with the records"
-            )
 
     def _find(self) -> dict[str, Allocation]:
         """Allocations of this host whose instance the records don't have."""

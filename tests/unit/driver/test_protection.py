@@ -166,15 +166,6 @@ def test_an_instance_gone_before_its_protection_is_noticed(stage, fake, node) ->
     assert fake.node(node)["instance_uuid"] is None
 
 
-def test_a_rebuild_that_ironic_refuses_leaves_it_protected(stage, fake, node, instance) -> None:
-    before = stage.trace(node)
-    fake.faults.status(400, *PROVISION, body="not now")
-    with pytest.raises(exceptions.RebuildFailed, match="not now"):
-        stage.rebuild(instance)
-    assert is_protected(fake, node)
-    assert stage.trace(node) == before
-
-
 @pytest.mark.parametrize("way", ["no answer", "rescued", "too slow"])
 def test_a_rebuild_of_unknown_end_leaves_it_protected_or_says_so(
     stage, fake, node, instance, set_stage, way, caplog

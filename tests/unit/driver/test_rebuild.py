@@ -187,6 +187,7 @@ def test_a_node_that_can_not_be_rebuilt_is_left_as_it_is(our_stage, our_node, fi
 def test_what_ironic_refuses_leaves_the_node_as_it_was(stage, fake, node, instance, status):
     fake.faults.status(status, "PUT", "/states/provision$", body="the node has no kernel")
     fails_untouched(stage, instance, "no kernel", asks=True)
+    assert fake.node(node)["protected"]
     rebuild(stage, instance)
     assert stage.trace(node)["instance_info"]["image_source"] == OTHER_IMAGE.id
 
