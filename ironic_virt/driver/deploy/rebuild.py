@@ -21,6 +21,7 @@ from oslo_log import log as logging
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal import states
+from ironic_virt.baremetal.http.requests import hurry_requests
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.patches import JsonPatch
 from ironic_virt.driver import history, resources
@@ -29,7 +30,7 @@ from ironic_virt.driver.deploy.config_drive import ConfigDrives
 from ironic_virt.driver.held import Held, has_moved, is_of_doubt
 from ironic_virt.driver.hooks import Hooks
 from ironic_virt.driver.protection import protect_node, unprotect_patch
-from ironic_virt.driver.site import Site
+from ironic_virt.driver.site import LONGEST_LOOK, Site
 from ironic_virt.exceptions import Disk
 from ironic_virt.virt import DeployRequest
 
@@ -234,7 +235,8 @@ class _Attempt:
         """Have Ironic protect the instance as before, once; a failed deployment is past that."""
         if self._is_unprotected and not isinstance(error, completion.InFailedState):
             self._is_unprotected = False
-            with contextlib.suppress(exceptions.NodeError):
+            deadline = self._site.clock() + LONGEST_LOOK
+            with hurry_requests(deadline), contextlib.suppress(exceptions.NodeError):
                 protect_node(self._site, self._held, again=True)
 
     # -- wait -----------------------------------------------------------------

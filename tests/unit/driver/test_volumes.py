@@ -369,6 +369,7 @@ def test_a_left_target_stays_if_a_lock_hid_its_nodes_new_owner(stage, fake, stor
 
 
 def test_a_node_that_is_gone_has_no_volumes(stage: Stage, fake: FakeIronic) -> None:
+    fake.add_node()
     destroy(stage, STRANGER)
     destroy(stage, "gold~compute1")
 
