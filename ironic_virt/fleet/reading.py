@@ -79,12 +79,11 @@ class Reader:
         found = {uuid: server for uuid, server in servers.items() if uuid in carried}
         # The others may have left their nodes since they were read: they are read again.
         self._look_up(carried | servers.keys(), found)
-        ironic = self.conf.ironic
-        url = shown(ironic.endpoint_override or "by the catalogue")
+        url = shown(self.conf.ironic.endpoint_override or "by the catalogue")
         deployment = Deployment(
             read_at=read_at,
             cells={cell.uuid: cell.name for cell in with_hosts},
-            cloud=(url, ironic.region_name or ""),
+            cloud=(url, self.conf.ironic.region_name or ""),
             hosts=api_database.read(self.conf, found),
             whole=not self.cells,
             services=services,

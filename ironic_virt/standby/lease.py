@@ -94,11 +94,10 @@ class Lease:
         self._sleep = sleep
         self._halt = halt
         self._host = self._over = ""
-        self._is_lost = self._handing_over = False
+        self._is_lost = self._handing_over = self.was_standby = False
         self._renewed_at: float | None = None
-        self._trouble_told_at: float | None = None
+        self._told_at: float | None = None
         self._settled_at = 0.0
-        self.was_standby = False
         self._threading = native_threading()
         self._mutex = self._threading.Lock()
         self._under_way = 0
@@ -192,7 +191,7 @@ class Lease:
             self.was_standby = True
             waiting()
             self._write_note()
-            if self._trouble_told_at is None and timer.failed() is not None:
+            if self._told_at is None and timer.failed() is not None:
                 holders = [f", which is held by {note}" for note in self._notes() if note.active]
                 LOG.info("Standby: waiting for the lease of %s%s", host, "".join(holders[:1]))
             self._sleep(LOOK_SECONDS)
@@ -346,15 +345,14 @@ class Lease:
         return bool(lacks) and any(note.could_serve for note in self._notes())
 
     def _failed(self, error: Exception, what_now: str) -> None:
-        told_at = self._trouble_told_at
-        if told_at is None or self._clock() - told_at >= logs.REMIND_AFTER:
-            self._trouble_told_at = self._clock()
+        if self._told_at is None or self._clock() - self._told_at >= logs.REMIND_AFTER:
+            self._told_at = self._clock()
             LOG.warning(
                 "[lease-backend-failed] The backend of the lease can't be used: %s. %s",
                 *(error, what_now),
             )
 
     def _recovered(self) -> None:
-        if self._trouble_told_at is not None:
-            self._trouble_told_at = None
+        if self._told_at is not None:
+            self._told_at = None
             LOG.info("The backend of the lease answers again")

@@ -94,21 +94,15 @@ class TestDriver(cases.UnderPytest, test.NoDBTestCase):
         assert oslo_context.get_current() is context
         assert context.resource_uuid is None
 
-    def test_a_compute_node_is_called_as_its_node(self) -> None:
-        node = self.fake.add_node()
-        driver = self.make()
-        assert driver.get_nodenames_by_uuid() == {node: node}
-        assert driver.get_available_nodes() == [node]
-        assert driver.node_is_available(node)
-
     def test_what_starting_has_listed_is_not_listed_again(self) -> None:
+        first = self.fake.add_node()
         driver = self.make()
-        driver.get_nodenames_by_uuid()
+        assert driver.get_nodenames_by_uuid() == {first: first}
         before = len(self.fake.requests)
-        driver.get_available_nodes()
+        assert driver.get_available_nodes() == [first]
         assert len(self.fake.requests) == before
-        node = self.fake.add_node()
-        assert driver.get_available_nodes() == [node]
+        second = self.fake.add_node()
+        assert set(driver.get_available_nodes()) == {first, second}
 
     def test_nova_waits_for_ironic_once_until_it_listens(self) -> None:
         node = self.fake.add_node()
@@ -316,16 +310,15 @@ class TestDriver(cases.UnderPytest, test.NoDBTestCase):
         instance.info_cache = objects.InstanceInfoCache(
             network_info=model.NetworkInfo.hydrate([vif])
         )
-        assert self.make().get_volume_connector(instance) == {
+        driver = self.make()
+        assert driver.get_volume_connector(instance) == {
             "host": "192.0.2.7",
             "ip": "192.0.2.7",
             "platform": "x86_64",
             "os_type": "baremetal",
             "multipath": False,
         }
-
-    def test_a_server_without_an_address_is_known_by_its_hostname(self) -> None:
-        instance = self.instance(self.fake.add_node())
+        # One without an address is known by its name.
         instance.info_cache = objects.InstanceInfoCache(network_info=model.NetworkInfo())
         instance.hostname = "web-1"
-        assert self.make().get_volume_connector(instance)["host"] == "web-1"
+        assert driver.get_volume_connector(instance)["host"] == "web-1"
