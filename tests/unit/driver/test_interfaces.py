@@ -35,6 +35,13 @@ def attach(stage: Stage, instance: virt.Instance, vif: virt.Vif = OTHER) -> None
     stage.driver.attach_interface(instance, vif)
 
 
+def refused(stage: Stage, instance: virt.Instance, says: str) -> exceptions.VifAttachFailed:
+    """The error of an attach."""
+    with pytest.raises(exceptions.VifAttachFailed, match=says) as caught:
+        attach(stage, instance)
+    return caught.value
+
+
 def detach(stage: Stage, instance: virt.Instance, vif: virt.Vif = OTHER) -> None:
     stage.driver.detach_interface(instance, vif)
 
@@ -70,9 +77,8 @@ def test_without_a_free_port_the_error_names_node_and_vif(stage, fake, two_ports
 
 def test_another_conflict_is_no_success(stage, fake, two_ports, instance) -> None:
     fake.faults.status(409, "POST", "/vifs$", f"Unable to attach VIF {OTHER.id}: another has it")
-    with pytest.raises(exceptions.VifAttachFailed, match="another has it") as caught:
-        attach(stage, instance)
-    assert not isinstance(caught.value, exceptions.NoFreePort)
+    error = refused(stage, instance, "another has it")
+    assert not isinstance(error, exceptions.NoFreePort)
     assert fake.vifs(two_ports) == [VIF]
 
 
@@ -82,8 +88,7 @@ STRANGERS, OTHER_SHARDS = {"instance_uuid": STRANGER}, {"shard": "theirs"}
 def test_a_node_that_is_cleaned_after_the_lock_gets_no_vif(stage, fake, two_ports, instance):
     when = meanwhile(lambda: fake.set_node(two_ports, provision_state=states.CLEANING), hits=True)
     find_locked(fake, "POST", "/vifs", when=when)
-    with pytest.raises(exceptions.VifAttachFailed, match="'cleaning'"):
-        attach(stage, instance)
+    refused(stage, instance, "'cleaning'")
     assert fake.vifs(two_ports) == [VIF]
 
 
@@ -126,11 +131,9 @@ def test_what_neutron_refuses_does_not_stay_on_the_node(
         fake.refuse_vif(OTHER.id, says)
     else:
         fake.faults.status(500, "POST", "/vifs$", says, when=noted(fake, two_ports))
-    with pytest.raises(exceptions.VifAttachFailed, match=says) as caught:
-        attach(stage, instance)
-    assert caught.value.left is False
-    told = f"Node {two_ports} had VIF {OTHER.id} all the same; it was taken off"
-    assert told in str(caught.value)
+    error = refused(stage, instance, says)
+    assert error.left is False
+    assert f"Node {two_ports} had VIF {OTHER.id} all the same; it was taken off" in str(error)
     assert sent(fake) == ["GET", "POST", "GET", "GET", "DELETE"]
     assert fake.vifs(two_ports) == [VIF]
 
@@ -149,19 +152,16 @@ def noted(fake: FakeIronic, node: str, then: Callable[[], None] = lambda: None) 
 
 def test_a_server_error_that_left_nothing_is_told_as_it_is(stage, fake, two_ports, instance):
     fake.faults.status(500, "POST", "/vifs$", "before anything was done")
-    with pytest.raises(exceptions.VifAttachFailed, match=r"anything was done$") as caught:
-        attach(stage, instance)
-    assert caught.value.left is False
+    assert refused(stage, instance, r"anything was done$").left is False
     assert sent(fake) == ["GET", "POST", "GET"]
 
 
 def test_a_vif_that_cannot_be_detached_again_is_reported(stage, fake, two_ports, instance) -> None:
     fake.refuse_vif(OTHER.id, "no such segment")
     fake.faults.status(400, "DELETE", "/vifs/", "not now", count=None)
-    with pytest.raises(exceptions.VifAttachFailed, match=r"no such segment.*not now") as caught:
-        attach(stage, instance)
-    assert caught.value.left is True
-    assert f"'openstack baremetal node vif detach {two_ports} {OTHER.id}'" in str(caught.value)
+    error = refused(stage, instance, r"no such segment.*not now")
+    assert error.left is True
+    assert f"'openstack baremetal node vif detach {two_ports} {OTHER.id}'" in str(error)
     assert fake.vifs(two_ports) == [VIF, OTHER.id]
 
 
@@ -170,9 +170,7 @@ def test_nothing_is_taken_off_a_node_that_is_no_longer_ours(our_stage, our_node,
     fake, instance = our_stage.fake, our_stage.active(our_node)
     note = noted(fake, our_node, then=lambda: fake.set_node(our_node, **changes))
     fake.faults.status(500, "POST", "/vifs$", "no such segment", when=note)
-    with pytest.raises(exceptions.VifAttachFailed, match="no such segment") as caught:
-        attach(our_stage, instance)
-    assert caught.value.left is True
+    assert refused(our_stage, instance, "no such segment").left is True
     assert sent(fake, "DELETE") == []
     assert fake.vifs(our_node) == [VIF, OTHER.id]
 
@@ -186,9 +184,7 @@ def test_a_lock_is_waited_for_to_detach_what_is_still_ours(
     when = meanwhile(lambda: fake.set_node(two_ports, **change), hits=True)
     find_locked(fake, "DELETE", "/vifs/", count=3 if is_ours else 1, when=when)
     says = "no such segment" + (".*taken off again" if is_ours else "")
-    with pytest.raises(exceptions.VifAttachFailed, match=says) as caught:
-        attach(stage, instance)
-    assert caught.value.left is not is_ours
+    assert refused(stage, instance, says).left is not is_ours
     assert len(sent(fake, "DELETE")) == (4 if is_ours else 1)
     assert fake.vifs(two_ports) == ([VIF] if is_ours else [VIF, OTHER.id])
 
@@ -196,11 +192,10 @@ def test_a_lock_is_waited_for_to_detach_what_is_still_ours(
 def test_where_the_look_fails_too_nobody_says_that_it_is_gone(stage, fake, two_ports, instance):
     fake.refuse_vif(OTHER.id, "no such segment")
     fake.faults.status(500, "GET", "/vifs$", "nor this", count=None)
-    with pytest.raises(exceptions.VifAttachFailed, match=r"no such segment.*may still") as caught:
-        attach(stage, instance)
-    assert caught.value.left is None
+    error = refused(stage, instance, r"no such segment.*may still")
+    assert error.left is None
     for said in ("nor this", f"vif list {two_ports}'", f"vif detach {two_ports} {OTHER.id}'"):
-        assert said in str(caught.value)
+        assert said in str(error)
 
 
 def unanswered(fake: FakeIronic, node: str, retries: int, status: int | None) -> None:
@@ -214,21 +209,20 @@ def unanswered(fake: FakeIronic, node: str, retries: int, status: int | None) ->
 
 @pytest.mark.parametrize("retries", [0, 2])
 @pytest.mark.parametrize("status", [None, 502, 503, 504])
-def test_an_attach_whose_last_reply_is_lost_is_looked_for(set_stage, fake, status, retries):
-    node = fake.add_node(ports=2)
-    instance = set_stage(fake).active(node)
-    stage = set_stage(fake, api_max_retries=retries)
-    unanswered(fake, node, retries, status)
-    attach(stage, instance)
+def test_an_attach_whose_last_reply_is_lost_is_looked_for(
+    set_stage, fake, two_ports, instance, status, retries
+) -> None:
+    unanswered(fake, two_ports, retries, status)
+    attach(set_stage(fake, api_max_retries=retries), instance)
     assert len(sent(fake, "POST")) == retries + 1
-    assert fake.vifs(node) == [VIF, OTHER.id]
+    assert fake.vifs(two_ports) == [VIF, OTHER.id]
 
 
-def test_where_ironic_stays_away_nobody_says_that_a_vif_is_gone(set_stage, fake) -> None:
-    node = fake.add_node(ports=2)
-    instance = set_stage(fake).active(node)
+def test_where_ironic_stays_away_nobody_says_that_a_vif_is_gone(
+    set_stage, fake, two_ports, instance
+):
     stage = set_stage(fake, api_max_retries=2)
-    unanswered(fake, node, 2, None)
+    unanswered(fake, two_ports, 2, None)
     looks = fake.faults.reset("GET", "/vifs$", count=None)
     with pytest.raises(exceptions.IronicUnreachable) as caught:
         attach(stage, instance)
@@ -236,8 +230,8 @@ def test_where_ironic_stays_away_nobody_says_that_a_vif_is_gone(set_stage, fake)
     assert looks.hits == 2
     assert caught.value.method == "POST"
     (note,) = caught.value.__notes__
-    assert f"Node {node} may still have VIF {OTHER.id} attached" in note
-    assert f"vif detach {node} {OTHER.id}'" in note
+    assert f"Node {two_ports} may still have VIF {OTHER.id} attached" in note
+    assert f"vif detach {two_ports} {OTHER.id}'" in note
 
 
 def test_what_another_node_has_does_not_count_as_attached(stage, fake, two_ports, instance):
@@ -246,14 +240,11 @@ def test_what_another_node_has_does_not_count_as_attached(stage, fake, two_ports
     words = f"Unable to attach VIF because VIF {OTHER.id} is already attached to Ironic Port x"
     fake.faults.reset("POST", "/vifs$")
     fake.faults.status(409, "POST", "/vifs$", words)
-    with pytest.raises(exceptions.VifAttachFailed, match="already attached"):
-        attach(stage, instance)
+    refused(stage, instance, "already attached")
     assert (fake.vifs(two_ports), fake.vifs(another)) == ([VIF], [OTHER.id])
 
 
-def test_a_refusal_that_can_not_be_looked_into_is_told_of(set_stage, fake) -> None:
-    node = fake.add_node(ports=2)
-    instance = set_stage(fake).active(node)
+def test_a_refusal_that_can_not_be_looked_into_is_told_of(set_stage, fake, instance) -> None:
     stage = set_stage(fake, api_max_retries=1)
     attach(stage, instance)
     fake.faults.reset("GET", "/vifs$", count=None)
