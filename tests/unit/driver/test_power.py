@@ -16,8 +16,7 @@ from tests.unit.driver.stage import SetStage, Stage, find_locked
 @pytest.fixture
 def instance(stage: Stage, node: str, fake: FakeIronic) -> virt.Instance:
     """An instance that is active and on."""
-    placed = stage.instance(node)
-    stage.spawn(placed)
+    placed = stage.active(node)
     stage.driver.power_on(placed)
     fake.requests.clear()
     return placed
@@ -134,8 +133,7 @@ def test_a_reboot_whose_reply_is_lost_is_not_asked_for_again(
 ) -> None:
     fake = FakeIronic(durations=Durations(power=seconds))
     stage = set_stage(fake)
-    instance = stage.instance(fake.add_node(ports=1, power_state="power on"))
-    stage.spawn(instance)
+    instance = stage.active(fake.add_node(ports=1, power_state="power on"))
     fake.faults.lose_reply("PUT", "/states/power$")
     if not has_failed:
         stage.driver.reboot(instance, reboot_type)
@@ -182,10 +180,8 @@ def test_a_node_that_is_never_powered_off_may_be_off(stage, fake, node, instance
 
 def test_a_server_that_cannot_power_such_nodes_refuses(set_stage: SetStage) -> None:
     fake = FakeIronic(max_version=(1, 94))
-    node = fake.add_node(ports=1, disable_power_off=True)
     stage = set_stage(fake)
-    instance = stage.instance(node)
-    stage.spawn(instance)
+    instance = stage.active(fake.add_node(ports=1, disable_power_off=True))
     with pytest.raises(exceptions.PowerFailed, match="Ironic refused 'power off'"):
         stage.driver.power_off(instance)
 
@@ -203,10 +199,7 @@ def able() -> FakeIronic:
 def crashed(able: FakeIronic, set_stage: SetStage) -> tuple[Stage, virt.Instance]:
     """An instance there."""
     stage = set_stage(able)
-    instance = stage.instance(able.add_node(ports=1))
-    stage.spawn(instance)
-    able.requests.clear()
-    return stage, instance
+    return stage, stage.active(able.add_node(ports=1))
 
 
 def nmis(fake: FakeIronic) -> list[int | None]:
@@ -298,8 +291,7 @@ def test_a_soft_reboot_that_cannot_be_seen_is_an_error(fake, set_stage, instance
 def test_a_slow_soft_reboot_is_waited_for_and_causes_no_hard_one(set_stage: SetStage) -> None:
     fake = FakeIronic(durations=Durations(power=30))
     stage = set_stage(fake, power_timeout=20)
-    instance = stage.instance(fake.add_node(ports=1, power_state="power on"))
-    stage.spawn(instance)
+    instance = stage.active(fake.add_node(ports=1, power_state="power on"))
     stage.driver.reboot(instance, "SOFT")
     assert power_requests(fake) == ["soft rebooting"]
 
