@@ -37,11 +37,11 @@ class Change:
 
     call: Callable[[IronicClient], Any]
     request: str
-    look: str
-    done: Answer
     before: Answer
     after: Answer
     refused_because_done: Answer
+    look: str = f"GET /nodes/{NODE}"
+    done: Answer = dataclasses.field(default_factory=lambda: answer(204))
     node: str | None = NODE
     no_look: Answer = dataclasses.field(default_factory=scripted.no_such_node)
 
@@ -63,7 +63,6 @@ CHANGES = {
     "patch_node": Change(
         call=lambda client: client.patch_node(NODE, PATCH),
         request=f"PATCH /nodes/{NODE}",
-        look=f"GET /nodes/{NODE}",
         done=node_answer(instance_uuid=INSTANCE),
         before=node_answer(),
         after=node_answer(instance_uuid=INSTANCE),
@@ -74,7 +73,6 @@ CHANGES = {
             NODE, "active", applied=lambda node: node.provision_state == "deploying"
         ),
         request=f"PUT /nodes/{NODE}/states/provision",
-        look=f"GET /nodes/{NODE}",
         done=answer(202),
         before=node_answer(),
         after=node_answer(provision_state="deploying", target_provision_state="active"),
@@ -89,7 +87,6 @@ CHANGES = {
             NODE, "power on", applied=lambda node: node.target_power_state == "power on"
         ),
         request=f"PUT /nodes/{NODE}/states/power",
-        look=f"GET /nodes/{NODE}",
         done=answer(202),
         before=node_answer(),
         after=node_answer(target_power_state="power on"),
@@ -99,7 +96,6 @@ CHANGES = {
         call=lambda client: client.ports.attach(NODE, VIF),
         request=f"POST /nodes/{NODE}/vifs",
         look=f"GET /nodes/{NODE}/vifs",
-        done=answer(204),
         before=_vifs(),
         after=_vifs(VIF),
         refused_because_done=fault(
@@ -110,7 +106,6 @@ CHANGES = {
         call=lambda client: client.ports.detach(NODE, VIF),
         request=f"DELETE /nodes/{NODE}/vifs/{VIF}",
         look=f"GET /nodes/{NODE}/vifs",
-        done=answer(204),
         before=_vifs(VIF),
         after=_vifs(),
         refused_because_done=fault(
@@ -135,7 +130,6 @@ CHANGES = {
         call=lambda client: client.allocations.delete(INSTANCE),
         request=f"DELETE /allocations/{INSTANCE}",
         look=f"GET /allocations/{INSTANCE}",
-        done=answer(204),
         before=ALLOCATION,
         after=NO_ALLOCATION,
         refused_because_done=fault(400, "There is none."),
@@ -158,7 +152,6 @@ CHANGES = {
         call=lambda client: client.volumes.delete_target(TARGET_ID, NODE),
         request=f"DELETE /volume/targets/{TARGET_ID}",
         look=f"GET /volume/targets/{TARGET_ID}",
-        done=answer(204),
         before=TARGET,
         after=NO_TARGET,
         refused_because_done=fault(400, "There is none."),
