@@ -109,9 +109,7 @@ def newest_since(events: Sequence[NodeEvent], since: str | None) -> NodeEvent | 
 
     :param since: in ISO 8601, as Ironic writes it.
     """
-    if not events:
-        return None
-    began, written = _time(since), _time(events[0].created_at)
+    began, written = _time(since), _time(events[0].created_at if events else None)
     if began is None or written is None or written < began.replace(microsecond=0):
         return None
     return events[0]
@@ -122,16 +120,13 @@ def in_words(event: NodeEvent, said: str = "") -> str:
 
     :param said: what they read before it; an event's text is not said a second time.
     """
-    origin = ", ".join(
-        part
-        for part in (
-            event.severity,
-            event.event_type,
-            f"by {event.conductor}" if event.conductor else "",
-            f"at {event.created_at}" if event.created_at else "",
-        )
-        if part
+    parts = (
+        event.severity,
+        event.event_type,
+        event.conductor and f"by {event.conductor}",
+        event.created_at and f"at {event.created_at}",
     )
+    origin = ", ".join(part for part in parts if part)
     text = " ".join((event.event or "").split())
     if text in " ".join(said.split()):
         return f"Ironic's history of the node: {origin}"

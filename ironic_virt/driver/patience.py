@@ -43,10 +43,8 @@ class Patience:
     @property
     def is_over(self) -> bool:
         """Whether there has been trouble for longer than ``[ironic] deploy_timeout``."""
-        limit = self._site.conf.ironic.deploy_timeout
-        return (
-            bool(limit) and self._since is not None and (self._site.clock() >= self._since + limit)
-        )
+        limit, since = self._site.conf.ironic.deploy_timeout, self._since
+        return bool(limit) and since is not None and self._site.clock() >= since + limit
 
     def begin(self, *, again: bool = False) -> None:
         """Count from now, if it is not counted already or to begin again."""
