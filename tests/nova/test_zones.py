@@ -130,14 +130,14 @@ class TestZones(Fleet):
         assert [self.aggregates_of(node) for node in nodes] == [set(), {BY_HAND}, set()]
 
     def test_the_first_nodes_of_a_host_are_in_its_zone_at_once(self) -> None:
-        (former,) = self.make_nodes(1)
-        compute = self.start_compute("compute1")
+        former, _ = (self.make_nodes(1, shard=shard)[0] for shard in "ab")
+        compute = self.start_compute("compute1", shard="a")
         self.ironic("DELETE", f"/nodes/{former}")
         self.refresh(compute)
         # Nova says that it can't, but the host is in it from now on.
         with pytest.raises(OpenStackApiNotFoundException):
             self.join("compute1", self.aggregate)
-        nodes = self.make_nodes(2)
+        nodes = self.make_nodes(2, shard="a")
         self.refresh(compute)
         assert [self.aggregates_of(node) for node in nodes] == [{self.uuid}] * 2
 
