@@ -181,13 +181,12 @@ class Reservation:
             return why, () if formers or _LOCKED in why else uuids
         except exceptions.WaitCancelled:
             raise
-        except exceptions.BadRequest as exc:
-            # A candidate that was deleted, say; a list that is fresh lacks it.
-            self._give_up_after(exc, instance)
-            return exc.message, ()
         except Exception as exc:
-            self._give_up_after(exc, instance)
-            raise
+            undo_after(exc, instance, lambda: self._give_up(instance), "Giving the reservation up")
+            if not isinstance(exc, exceptions.BadRequest):
+                raise
+            # A candidate that was deleted, say; a list that is fresh lacks it.
+            return exc.message, ()
 
     def _taken(self, instance: InstanceLike, uuid: str) -> Node | tuple[str, Collection[str]]:
         """Look at the node that Ironic has reserved, and at the others of its group."""
@@ -289,7 +288,3 @@ class Reservation:
                 "the node that Ironic reserved for the server is in use, so the reservation "
                 "can't be given up; deleting the server tears the node down",
             )
-
-    def _give_up_after(self, error: Exception, instance: InstanceLike) -> None:
-        """Give up; ``error`` is what the caller raises, also if this fails."""
-        undo_after(error, instance, lambda: self._give_up(instance), "Giving the reservation up")
