@@ -94,7 +94,8 @@ _FORMER_SIGN = "flavor_name"
 # Of what Ironic takes as a step of a path.
 _NAME = re.compile(r"[\w-]+")
 
-# No database stores half a surrogate pair, and some can't store what needs a whole one.
+# Ironic copies an instance's name into a column of 255 characters.  No database stores half a
+# surrogate pair; MariaDB's utf8mb3 stores none beyond U+FFFF, and PostgreSQL no NUL.
 _NOT_STORABLE = re.compile("[\x00\ud800-\udfff\U00010000-\U0010ffff]")
 _LONGEST_NAME = 255
 
@@ -137,12 +138,13 @@ def make_info(request: DeployRequest, node: Node, more: Mapping[str, str]) -> di
             f"to be installed by Anaconda, image {image.id} needs the properties {lacking}",
         )
     flavor = instance.flavor
+    name = _NOT_STORABLE.sub("?", instance.display_name or instance.name)
     info: dict[str, Any] = {
         **{key: str(value) for key, value in more.items()},
         **({} if from_volume else _image(image)),
         "root_gb": str(flavor.root_gb),
         "swap_mb": str(flavor.swap),
-        "display_name": _storable(instance.display_name or instance.name),
+        "display_name": name[:_LONGEST_NAME],
         "vcpus": str(flavor.vcpus),
         "memory_mb": str(flavor.memory_mb),
         "local_gb": str(node.properties.local_gb),
@@ -167,15 +169,6 @@ def make_info(request: DeployRequest, node: Node, more: Mapping[str, str]) -> di
     ]:
         info["traits"] = traits
     return info
-
-
-def _storable(name: str) -> str:
-    """A name as any database of Ironic's can hold it.
-
-    Ironic copies it into a column of 255 characters, which in utf8mb3 of MariaDB holds none
-    beyond U+FFFF, and on PostgreSQL no NUL.
-    """
-    return _NOT_STORABLE.sub("?", name)[:_LONGEST_NAME]
 
 
 def name_keys(info: Mapping[str, Any]) -> dict[str, Any]:
@@ -286,14 +279,11 @@ def _image(image: ImageLike) -> dict[str, Any]:
         info["boot_iso"] = info.pop("image_source")
         return info
     info |= parts
-    if image.id.endswith("/"):
-        # A tree of packages for Anaconda: with a type said, Ironic takes it for one image.
-        pass
-    elif {"kernel", "ramdisk"} <= parts.keys():
-        info["image_type"] = "partition"
-    else:
+    # A tree of packages for Anaconda has none: with a type said, Ironic takes it for one image.
+    if not image.id.endswith("/"):
         # Said outright, because Ironic can't look it up for a URL.
-        info["image_type"] = "whole-disk"
+        is_partition = {"kernel", "ramdisk"} <= parts.keys()
+        info["image_type"] = "partition" if is_partition else "whole-disk"
     for key, attribute in (("image_checksum", "checksum"), ("image_disk_format", "disk_format")):
         if value := getattr(image, attribute, None):
             info[key] = value
