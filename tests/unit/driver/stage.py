@@ -165,6 +165,12 @@ def find_locked(fake: FakeIronic, method: str, path: str = "", **rule: Any) -> F
     return fake.faults.status(409, method, path, text, **rule)
 
 
+def taken(fake: FakeIronic, kind: str = "provision", key: str = "target") -> list[Any]:
+    """What changes of a state Ironic was asked for, and took on."""
+    asked = fake.requests.matching("PUT", f"/states/{kind}$")
+    return [entry.body[key] for entry in asked if entry.status == 202]
+
+
 _STEP = 2.0
 """Seconds of the fake's clock that pass at a time."""
 
@@ -375,10 +381,7 @@ class Stage:
 
     def provision_requests(self, verb: str) -> int:
         """How many requests for a change of the provision state were taken."""
-        return sum(
-            entry.status == 202 and entry.body["target"] == verb
-            for entry in self.fake.requests.matching("PUT", "/states/provision$")
-        )
+        return taken(self.fake).count(verb)
 
     def trace(self, node: str) -> dict[str, Any]:
         """All that an instance leaves on a node, and its state."""

@@ -11,7 +11,7 @@ import pytest
 
 from ironic_virt import exceptions, virt
 from ironic_virt.testing.fake_ironic import Durations, FakeIronic
-from tests.unit.driver.stage import STRANGER, SetStage, Stage
+from tests.unit.driver.stage import STRANGER, SetStage, Stage, taken
 
 Ask = Callable[[Stage, virt.Instance], virt.ConsoleAddress]
 
@@ -56,12 +56,7 @@ def vnc(stage: Stage, instance: virt.Instance) -> virt.ConsoleAddress:
 
 
 def switched(fake: FakeIronic) -> list[bool]:
-    """What was asked of Ironic, and taken."""
-    return [
-        entry.body["enabled"]
-        for entry in fake.requests.matching("PUT", "/states/console$")
-        if entry.status == 202
-    ]
+    return taken(fake, "console", "enabled")
 
 
 def is_on(fake: FakeIronic, node: str) -> bool:

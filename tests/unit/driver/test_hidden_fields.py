@@ -55,10 +55,8 @@ def test_a_reboot_is_asked_for_once_and_has_not_failed(lessee, fake, placed, reb
 def test_a_reboot_over_before_it_is_seen_is_done_at_the_deadline(set_stage: SetStage) -> None:
     fake = FakeIronic()
     stage = set_stage(fake, power_timeout=60)
-    instance = stage.instance(fake.add_node(ports=1, power_state="power on"))
-    stage.spawn(instance)
+    instance = stage.active(fake.add_node(ports=1, power_state="power on"))
     stage.edits.append(redact)
-    fake.requests.clear()
     stage.driver.reboot(instance, "SOFT")
     assert power_requests(fake) == ["soft rebooting"]
 

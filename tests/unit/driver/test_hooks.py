@@ -424,12 +424,9 @@ def test_an_instance_deleted_while_a_hook_works_is_not_deployed(hooked, fake, no
 @pytest.fixture
 def rebuilt(hooked: Stage, fake: FakeIronic, node: str) -> virt.Instance:
     """An instance that is active, and about to be rebuilt."""
-    instance = hooked.instance(node)
-    hooked.spawn(instance)
+    instance = hooked.active(node)
     CALLS.clear()
     GIVEN.clear()
-    fake.advance(60)
-    fake.requests.clear()
     return instance
 
 

@@ -15,7 +15,7 @@ from oslo_config import cfg
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests import depth
 from tests.unit.driver import stories
-from tests.unit.driver.stage import Stage, make_conf
+from tests.unit.driver.stage import Stage, make_conf, taken
 from tests.unit.driver.stories import PLAIN, Act, Place
 
 WAYS = ["lose_reply", "reset", "truncate"]
@@ -97,15 +97,6 @@ def test_whichever_request_fails_an_instance_lives_the_same(tmp_path: Path, stat
         return fake.faults.status(status, nth=nth, count=2, body=body)
 
     assert survive(tmp_path, LIVES["plain"], trouble) > 15
-
-
-def taken(fake: FakeIronic) -> list[str]:
-    """The changes of the provision state that Ironic took on."""
-    return [
-        entry.body["target"]
-        for entry in fake.requests
-        if entry.path.endswith("/states/provision") and entry.status == 202
-    ]
 
 
 @pytest.mark.parametrize("nth", [1, 2, 3])

@@ -6,7 +6,7 @@ import pytest
 
 from ironic_virt import exceptions, virt
 from ironic_virt.testing.fake_ironic import Durations, FakeIronic
-from tests.unit.driver.stage import INSTANCE, SECRET, SetStage, Stage
+from tests.unit.driver.stage import INSTANCE, SECRET, SetStage, Stage, taken
 
 DURATIONS = Durations(deploy=5, undeploy=3, clean=30, power=2, rescue=5, unrescue=5)
 
@@ -15,15 +15,6 @@ DURATIONS = Durations(deploy=5, undeploy=3, clean=30, power=2, rescue=5, unrescu
 def fake() -> FakeIronic:
     """A fake Ironic in virtual time, in which a rescue takes its time."""
     return FakeIronic(durations=DURATIONS)
-
-
-def verbs(fake: FakeIronic) -> list[str]:
-    """What was asked of Ironic, and taken."""
-    return [
-        entry.body["target"]
-        for entry in fake.requests.matching("PUT", "/states/provision$")
-        if entry.status == 202
-    ]
 
 
 def state(fake: FakeIronic, node: str) -> str:
@@ -42,7 +33,7 @@ def test_there_and_back(stage, fake, node, instance) -> None:
     methods = [entry.method for entry in fake.requests]
     assert (methods[:2], set(methods[2:])) == (["GET", "PUT"], {"GET"})
     stage.unrescue(instance)
-    assert verbs(fake) == ["unrescue"]
+    assert taken(fake) == ["unrescue"]
 
 
 def test_the_password_is_not_logged(stage, fake, instance, caplog) -> None:
@@ -99,7 +90,7 @@ def test_a_rescue_that_fails_ends_on_the_instances_own_system(stage, fake, node,
     assert "the rescue failed: the ramdisk is broken" in caught.value.reason
     assert caught.value.system is exceptions.System.OWN
     assert state(fake, node) == "active"
-    assert verbs(fake) == ["rescue", "unrescue"]
+    assert taken(fake) == ["rescue", "unrescue"]
 
 
 def test_a_rescue_that_ironic_gives_up_is_told_with_its_reason(stage, fake, node, instance):
@@ -148,7 +139,7 @@ def test_a_rescued_node_that_ironic_has_powered_off_is_no_rescue(
     with pytest.raises(exceptions.RescueFailed, match=r"own system; .*fast_track") as caught:
         rescue(instance)
     assert caught.value.system is exceptions.System.OWN
-    assert verbs(fake) == ["rescue", "unrescue"]
+    assert taken(fake) == ["rescue", "unrescue"]
     assert (state(fake, node), fake.node(node)["power_state"]) == ("active", "power on")
 
 
@@ -170,7 +161,7 @@ def test_a_rescue_system_that_never_calls_back_times_out(set_stage: SetStage) ->
     stage.driver._site.client.set_provision_state = never  # type: ignore[method-assign, assignment]
     with pytest.raises(exceptions.RescueFailed, match=r"own system.*rescue_timeout"):
         stage.rescue(instance)
-    assert verbs(fake) == ["abort", "unrescue"]
+    assert taken(fake) == ["abort", "unrescue"]
     assert state(fake, node) == "active"
 
 
@@ -179,7 +170,7 @@ def test_a_failed_unrescue_is_tried_again_and_says_what_to_do(stage, fake, node,
     fake.fail_next("unrescue", "the switch did not answer", node)
     stage.unrescue(instance)
     assert state(fake, node) == "active"
-    assert verbs(fake) == ["rescue", "unrescue", "unrescue"]
+    assert taken(fake) == ["rescue", "unrescue", "unrescue"]
     stage.rescue(instance)
     fake.fail_next("unrescue", "the switch did not answer", node, count=2)
     with pytest.raises(exceptions.RescueFailed, match=r"did not answer.*second try.*Repair it"):
