@@ -16,7 +16,7 @@ from ironic_virt.baremetal.http.connection import Answer, Channel
 from tests import depth
 from tests.crashing import Crash
 from tests.unit.driver import stories
-from tests.unit.driver.stage import Stage, make_conf
+from tests.unit.driver.stage import Stage, make_conf, taken
 from tests.unit.driver.stories import PLAIN, POOLS, PROJECTS, STORAGE, Act, Place, several
 
 VERBS = ("active", "deleted", "rebuild", "unrescue")
@@ -230,7 +230,6 @@ def test_a_power_call_goes_on(tmp_path: Path, what: str) -> None:
         act(restarted, node)
         now = restarted.fake.node(node)
         assert (now["power_state"], now["target_power_state"]) == (wanted, None)
-        asked = restarted.fake.requests.matching("PUT", "/states/power$")
-        taken = [entry for entry in asked if entry.status == 202]
+        changes = len(taken(restarted.fake, "power"))
         # A change that had ended when the process died looks like one that never began.
-        assert 1 <= len(taken) <= (1 if at <= before_it_waits else 2), where
+        assert 1 <= changes <= (1 if at <= before_it_waits else 2), where
