@@ -14,9 +14,7 @@ from tests.unit.driver.stage import INSTANCE, STRANGER, Stage
 @pytest.fixture
 def held(stage: Stage, node: str) -> Held:
     """The node, with a server on it."""
-    instance = stage.instance(node)
-    stage.spawn(instance)
-    return Held.of(stage.driver._site, instance)
+    return Held.of(stage.driver._site, stage.active(node))
 
 
 def test_an_error_names_the_server_and_the_node(held: Held, fake: FakeIronic, node: str) -> None:

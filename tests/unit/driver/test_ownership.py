@@ -196,8 +196,7 @@ def test_without_peers_a_changed_group_is_no_longer_ours(fake, set_stage) -> Non
     node = fake.add_node(ports=1, conductor_group="rack1")
     stage = set_stage(fake, conductor_group="rack1", peer_list=PEERS)
     stage.driver.init_host("compute1")
-    instance = stage.instance(node)
-    stage.spawn(instance)
+    instance = stage.active(node)
     fake.set_node(node, conductor_group="rack2")
     assert stage.refresh() == []
     with pytest.raises(exceptions.NodeNotOurs):
