@@ -176,6 +176,12 @@ class Deployment(cases.UnderPytest, integrated_helpers.ProviderUsageBaseTestCase
         self.addCleanup(self._remove, nodes)
         return nodes
 
+    def start_with_a_node(self, **fields: Any) -> str:
+        """A node, and a nova-compute that has it."""
+        (node,) = self.make_nodes(1, **fields)
+        self.start_service("compute", "compute1")
+        return node
+
     def _remove(self, nodes: list[str]) -> None:
         """Return when they are gone: the next scenario's compute would find them."""
         for node in nodes:
@@ -262,6 +268,10 @@ class Deployment(cases.UnderPytest, integrated_helpers.ProviderUsageBaseTestCase
         """Ask for a server."""
         wanted = {"name": name, "imageRef": IMAGE, "flavorRef": self.flavor_id}
         return self.api.post_server({"server": {**wanted, "networks": networks, **more}})
+
+    def new_server(self, name: str = "server", **more: Any) -> dict[str, Any]:
+        """A server that has been built."""
+        return self.wait_for(self.boot(name, **more), "ACTIVE")
 
     def act(self, server: dict[str, Any], **action: Any) -> None:
         self.api.post_server_action(server["id"], action)

@@ -125,8 +125,7 @@ class Services(Deployment):
 
     def boot_at(self, host: str, node: str, name: str = "server") -> dict[str, Any]:
         """A server on a node of an administrator's choice, when it is there."""
-        server = self.boot(name, availability_zone=f"nova:{host}:{node}")
-        self.wait_for(server, "ACTIVE")
+        server = self.new_server(name, availability_zone=f"nova:{host}:{node}")
         assert (self.host_of(server), self.node_of(server)) == (host, node)
         return server
 

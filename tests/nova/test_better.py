@@ -59,9 +59,8 @@ class RebuildOfNow(Deployment, starts=True):
 
     def setUp(self) -> None:
         super().setUp()
-        (self.bare_metal,) = self.make_nodes(1)
-        self.start_service("compute", "compute1")
-        self.booted = self.wait_for(self.boot(), "ACTIVE")
+        self.bare_metal = self.start_with_a_node()
+        self.booted = self.new_server()
         self.say_image_type(self.bare_metal)
 
 
@@ -100,8 +99,7 @@ class TestTimeout(Deployment, given="slow_ironic", driver=figures.OURS):
 
     def test_it_ends_is_undone_and_told_of(self) -> None:
         self.start_nova(self._real, deploy_timeout=5)
-        (node,) = self.make_nodes(1)
-        self.start_service("compute", "compute1")
+        node = self.start_with_a_node()
         server = self.wait_for(self.boot(), "ERROR")
         told = self.told_by_the_events(server)
         # The text has the seconds of the wait, which are more on a busy machine.

@@ -24,8 +24,7 @@ class TestDeploySteps(Deployment, starts=True, driver=figures.OURS):
         return self.wait_for(self.boot("steps"), "ERROR")
 
     def test_they_reach_ironic_or_the_user_is_told_why_not(self) -> None:
-        (node,) = self.make_nodes(1)
-        self.start_service("compute", "compute1")
+        node = self.start_with_a_node()
         before = self.node(node)
         server = self.boot_asking('[{"interface": "bios"}]')
         # Nova cuts it somewhere behind that.

@@ -52,7 +52,7 @@ class Deploying(Deployment, starts=True):
         with utils.temporary_mutation(self.api, microversion="2.85"):
             self.api.post_extra_spec(self.flavor_id, {"extra_specs": wanted})
         self.start()
-        server = self.wait_for(self.boot("asking", imageRef=FAST_IMAGE), "ACTIVE")
+        server = self.new_server("asking", imageRef=FAST_IMAGE)
         assert self.node_of(server) == right
         info = self.node(right)["instance_info"]
         assert sorted(info["traits"]) == ["CUSTOM_FAST", "CUSTOM_GPU"]
@@ -66,7 +66,7 @@ class Deploying(Deployment, starts=True):
     def test_a_protected_node_keeps_its_server(self) -> None:
         (node,) = self.make_nodes(1)
         self.start()
-        server = self.wait_for(self.boot(), "ACTIVE")
+        server = self.new_server()
         self.set_on_node(node, protected=True, protected_reason="runs the till")
         self.api.delete_server(server["id"])
         failed = self.until(
@@ -76,8 +76,7 @@ class Deploying(Deployment, starts=True):
         there = self.node(node)
         assert (there["provision_state"], there["instance_uuid"]) == ("active", server["id"])
         self.set_on_node(node, protected=False)
-        self.delete(server)
-        self.wait_for_node(node, "available")
+        self.delete_and_free(server)
 
     def look_at_the_advice(self, told: str) -> None:
         """Check the advice to the user of a server on a protected node."""
@@ -86,7 +85,7 @@ class Deploying(Deployment, starts=True):
     def test_a_retired_node_is_not_offered_after_its_server(self) -> None:
         (node,) = self.make_nodes(1)
         self.start()
-        server = self.wait_for(self.boot(), "ACTIVE")
+        server = self.new_server()
         self.set_on_node(node, retired=True)
         self.delete(server)
         self.wait_for_node(node, "manageable")
@@ -115,7 +114,7 @@ class TestDeploying(Deploying, driver=figures.OURS):
         (node,) = self.make_nodes(1)
         self.start()
         assert self.node(node)["lessee"] is None
-        server = self.wait_for(self.boot(), "ACTIVE")
+        server = self.new_server()
         there = self.node(node)
         assert there["lessee"] == self.server(server)["tenant_id"]
         self.delete(server)

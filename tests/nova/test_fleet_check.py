@@ -187,8 +187,7 @@ class TestPools(Fleet):
         super().setUp()
         self.nodes = self.make_nodes(3)
         self.compute = self.start_compute("compute-a", node_selection="ironic")
-        self.booted = self.boot()
-        self.wait_for(self.booted, "ACTIVE")
+        self.booted = self.new_server()
         self.refresh(self.compute)
 
     def test_pools_are_sound_and_so_is_what_is_allocated_from_them(self) -> None:

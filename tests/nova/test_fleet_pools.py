@@ -173,7 +173,7 @@ class TestThereAndBack(Converted):
         assert self.free_places() == {POOL: 2}
         assert {one["id"] for one in self.api.get_servers()} == {first, second, third}
         self.used(olds)
-        new = self.wait_for(self.boot("new"), "ACTIVE")
+        new = self.new_server("new")
         assert self.node_of(new) == POOL
         self.refresh(self.compute)
         assert self.free_places() == {POOL: 1}
@@ -207,7 +207,7 @@ class TestThereAndBack(Converted):
         assert providers == {(node, node) for node in nodes}
         assert self.free_places() == dict.fromkeys(set(nodes) - set(carriers.values()), 1)
         self.used(living)
-        newer = self.wait_for(self.boot("newer"), "ACTIVE")
+        newer = self.new_server("newer")
         for server in (*living, newer):
             self.delete_and_free(server)
         self.refresh(self.compute)

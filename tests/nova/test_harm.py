@@ -29,8 +29,7 @@ class Moved(Services, starts=True):
 
     def change_shard(self, shard: str) -> None:
         for node in (self.used, self.free):
-            change = {"op": "replace", "path": "/shard", "value": shard}
-            self.ironic("PATCH", f"/nodes/{node}", [change])
+            self.set_on_node(node, shard=shard)
 
     def both(self) -> list[dict[str, Any]]:
         """The nodes as they are."""
@@ -45,8 +44,7 @@ class TestMovedInTree(Moved, driver=figures.IN_TREE):
         self.boot_at("compute1", self.free, "second")
         assert {node["shard"] for node in self.both()} == {"b"}
         assert self.node(self.free)["provision_state"] == "active"
-        self.delete(self.booted)
-        assert self.wait_for_node(self.used, "available")["instance_uuid"] is None
+        self.delete_and_free(self.booted)
 
 
 class TestMoved(Moved, driver=figures.OURS):
@@ -69,8 +67,7 @@ class TestMoved(Moved, driver=figures.OURS):
         assert [line for line in self.counted.log[sent:] if line.startswith(CHANGES)] == []
         assert self.both() == self.before
         self.change_shard("a")
-        self.delete(self.booted)
-        self.wait_for_node(self.used, "available")
+        self.delete_and_free(self.booted)
 
 
 @pytest.fixture(scope="module")

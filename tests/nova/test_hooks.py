@@ -134,17 +134,15 @@ class TestExample(WithHooks):
         self.delete(server)
 
     def test_a_server_that_declines_the_hook_has_its_own_network(self) -> None:
-        (node,) = self.make_nodes(1)
-        self.start_service("compute", "compute1")
+        node = self.start_with_a_node()
         port = {"port": self.neutron.port_1["id"]}
-        server = self.wait_for(self.boot(networks=[port], config_drive=True), "ACTIVE")
+        server = self.new_server(networks=[port], config_drive=True)
         (link,) = self.kept_by_ironic(node)["configdrive"]["network_data"]["links"]
         assert link["vif_id"] == self.neutron.port_1["id"]
         self.delete(server)
 
     def test_a_node_that_a_hook_refuses_is_given_back_and_says_why(self) -> None:
-        (node,) = self.make_nodes(1)
-        self.start_service("compute", "compute1")
+        node = self.start_with_a_node()
         server = self.wait_for(self.boot_for_storage(), "ERROR")
         said = "hook 'storage_network' refused the deployment: its node has no storage port"
         assert said in self.told_by_the_events(server).replace("\\'", "'")

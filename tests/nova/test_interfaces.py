@@ -29,11 +29,9 @@ class Interfaces(Deployment, starts=True):
         return sorted(vif["id"] for vif in self.ironic("GET", f"/nodes/{node}/vifs")["vifs"])
 
     def test_attached_and_detached(self) -> None:
-        (node,) = self.make_nodes(1, ports=2)
-        self.start_service("compute", "compute1")
+        node = self.start_with_a_node(ports=2)
         first = self.neutron.port_1["id"]
-        server = self.boot(networks=[{"port": first}])
-        self.wait_for(server, "ACTIVE")
+        server = self.new_server(networks=[{"port": first}])
         second = self.attach(server)
         assert self.vifs(node) == self.interfaces(server) == sorted([first, second])
         before = self.all_ports()
@@ -47,18 +45,15 @@ class Interfaces(Deployment, starts=True):
         self.api.detach_interface(server["id"], second)
         self.until(lambda: self.interfaces(server), lambda seen: seen == [first])
         assert self.vifs(node) == [first]
-        self.delete(server)
-        self.wait_for_node(node, "available")
+        self.delete_and_free(server)
         assert self.vifs(node) == []
         # Whoever is bound before Ironic says so might reach the agent on the node.
         assert self.bound_to == []
 
     def test_a_port_that_somebody_deletes_comes_off_the_node(self) -> None:
-        (node,) = self.make_nodes(1, ports=2)
-        self.start_service("compute", "compute1")
+        node = self.start_with_a_node(ports=2)
         first = self.neutron.port_1["id"]
-        server = self.boot(networks=[{"port": first}])
-        self.wait_for(server, "ACTIVE")
+        server = self.new_server(networks=[{"port": first}])
         second = self.attach(server)
         assert self.vifs(node) == sorted([first, second])
         self.neutron.delete_port(second)
@@ -69,8 +64,7 @@ class Interfaces(Deployment, starts=True):
         self.delete(server)
 
     def test_a_build_on_a_node_without_a_port(self) -> None:
-        (bare,) = self.make_nodes(1, ports=0)
-        self.start_service("compute", "compute1")
+        bare = self.start_with_a_node(ports=0)
         server = self.boot(networks=[{"port": self.neutron.port_1["id"]}])
         failed = self.wait_for(server, "ERROR")
         self.look_at_the_failure(server, failed["fault"]["message"])

@@ -21,8 +21,7 @@ class Life(Deployment, starts=True):
         with self.step("refresh, 1 node"):
             self.refresh(compute)
         with self.step("boot"):
-            server = self.boot()
-            self.wait_for(server, "ACTIVE")
+            server = self.new_server()
         assert self.node_of(server) == node
         there = self.node(node)
         assert (there["provision_state"], there["instance_uuid"]) == ("active", server["id"])
@@ -50,10 +49,8 @@ class Life(Deployment, starts=True):
         assert self.wait_for_node(node, "available")["instance_uuid"] is None
 
     def test_rebuild(self) -> None:
-        (node,) = self.make_nodes(1)
-        self.start_service("compute", "compute1")
-        server = self.boot()
-        self.wait_for(server, "ACTIVE")
+        node = self.start_with_a_node()
+        server = self.new_server()
         self.say_image_type(node)
         before = self.deployed_long_ago(node)
         with self.step("rebuild, API 2.92", node):
@@ -72,14 +69,11 @@ class Life(Deployment, starts=True):
             self.wait_for(server, "SHUTOFF")
         assert self.node(node)["instance_info"]["image_source"] == OTHER_IMAGE
         assert self.server(server)["image"]["id"] == OTHER_IMAGE
-        self.delete(server)
-        self.wait_for_node(node, "available")
+        self.delete_and_free(server)
 
     def test_rescue(self) -> None:
-        (node,) = self.make_nodes(1)
-        self.start_service("compute", "compute1")
-        server = self.boot()
-        self.wait_for(server, "ACTIVE")
+        node = self.start_with_a_node()
+        server = self.new_server()
         with self.step("rescue", node):
             self.act(server, rescue={"adminPass": PASSWORD})
             self.wait_for(server, "RESCUE")
@@ -100,15 +94,12 @@ class Life(Deployment, starts=True):
         # Nova makes a password where its user gives none.
         assert self.kept_by_ironic(node)["rescue_password"] not in (None, "", PASSWORD)
         assert PASSWORD not in self.stdlog.logger.output
-        self.delete(server)
-        self.wait_for_node(node, "available")
+        self.delete_and_free(server)
 
     def test_boot_with_a_network(self) -> None:
-        (node,) = self.make_nodes(1)
-        self.start_service("compute", "compute1")
+        node = self.start_with_a_node()
         with self.step("boot with a network"):
-            server = self.boot(networks=[{"port": self.neutron.port_1["id"]}])
-            self.wait_for(server, "ACTIVE")
+            server = self.new_server(networks=[{"port": self.neutron.port_1["id"]}])
         vifs = self.ironic("GET", f"/nodes/{node}/vifs")["vifs"]
         assert vifs == [{"id": self.neutron.port_1["id"]}]
         told = self.node(node)["instance_info"]
@@ -126,11 +117,9 @@ class SlowLife(Deployment, given="slow_ironic", starts=True):
     """A deployment that takes its time."""
 
     def test_boot_and_delete_one(self) -> None:
-        (node,) = self.make_nodes(1)
-        self.start_service("compute", "compute1")
+        node = self.start_with_a_node()
         with self.step(ONE):
-            server = self.boot()
-            self.wait_for(server, "ACTIVE")
+            server = self.new_server()
         with self.step(ONE_DELETED, node):
             self.delete(server)
         self.wait_for_node(node, "available")

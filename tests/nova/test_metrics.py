@@ -56,8 +56,7 @@ class TestMetrics(Services):
         compute = self.start_compute("compute1", metrics_port=self._port)
         assert self.value("service_info", host="compute1") == 1
         assert (self.pool("free"), self.pool("used")) == (3, 0)
-        server = self.boot()
-        self.wait_for(server, "ACTIVE")
+        server = self.new_server()
         assert self.value("nodes", state="active", resource_class=RESOURCE_CLASS) == 1
         assert (self.pool("free"), self.pool("used")) == (2, 1)
         assert self.value("build_seconds_count", result="done") == 1
@@ -86,8 +85,7 @@ class TestMetrics(Services):
         self._fake.add_nodes(3, resource_class=RESOURCE_CLASS)
         options = {"node_selection": "ironic", "metrics_port": self._port}
         compute = self.start_compute("compute1", **options)
-        server = self.boot()
-        self.wait_for(server, "ACTIVE")
+        server = self.new_server()
         self.refresh(compute)
         assert (self.pool("free"), self.pool("used"), self.pool("reserved")) == (2, 1, 0)
         (provider,) = self._get_all_providers()
@@ -103,8 +101,7 @@ class TestMetrics(Services):
             taken.listen()
             port = taken.getsockname()[1]
             self.start_compute("compute1", metrics_port=port)
-            server = self.boot()
-            self.wait_for(server, "ACTIVE")
+            server = self.new_server()
             self.delete(server)
         assert f"[ironic] metrics_port: can't listen on 127.0.0.1:{port}" in self.told()
 
@@ -114,8 +111,7 @@ class TestMetrics(Services):
             patch.setitem(sys.modules, "ironic_virt.metrics.prometheus", None)
             self.start_compute("compute1", metrics_port=self._port)
         assert "'ironic-virt[metrics]'" in self.told()
-        server = self.boot()
-        self.wait_for(server, "ACTIVE")
+        server = self.new_server()
         self.delete(server)
 
 

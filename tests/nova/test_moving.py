@@ -24,8 +24,7 @@ class Moving(Services, starts=True):
 
     def change_shard(self) -> None:
         """What an operator does in Ironic."""
-        change = {"op": "replace", "path": "/shard", "value": "b"}
-        self.ironic("PATCH", f"/nodes/{self.node_in_a}", [change])
+        self.set_on_node(self.node_in_a, shard="b")
 
     def test_the_other_service_goes_on_with_the_server(self) -> None:
         before = self.record_ids()

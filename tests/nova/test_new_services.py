@@ -44,8 +44,7 @@ class TestNewServices(Services):
         self.flags(max_attempts=1, group="scheduler")
         nodes = self.make_nodes(2)
         first = self.start_compute("compute1")
-        server = self.boot()
-        self.wait_for(server, "ACTIVE")
+        server = self.new_server()
         second = self.start_compute("compute2")
         self.refresh(first, second)
         assert self.told(logging.WARNING) == []

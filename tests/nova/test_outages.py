@@ -63,8 +63,7 @@ class Outages(Services):
             assert compute.manager.driver.get_available_nodes() == [node]
             self.reboot(server)
             self.wait_for_node(node, "active")
-            self.delete(server)
-            self.wait_for_node(node, "available")
+            self.delete_and_free(server)
 
 
 RUNNING = 1

@@ -37,7 +37,7 @@ class Restarted(Deployment):
         return names
 
     def booted(self) -> dict[str, Any]:
-        return self.wait_for(self.boot(), "ACTIVE")
+        return self.new_server()
 
 
 class TestSwitchingToPools(Restarted):

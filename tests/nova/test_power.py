@@ -25,11 +25,10 @@ class Power(Deployment, starts=True):
     def start_with_a_server(self, **fields: Any) -> None:
         """With a node that has these fields, switched on as hardware is that was deployed to."""
         (self.bare_metal,) = self.make_nodes(1)
-        patch = [{"op": "add", "path": f"/{k}", "value": v} for k, v in fields.items()]
-        if patch:
-            self.ironic("PATCH", f"/nodes/{self.bare_metal}", patch)
+        if fields:
+            self.set_on_node(self.bare_metal, **fields)
         self.compute = self.start_service("compute", "compute1")
-        self.booted = self.wait_for(self.boot(), "ACTIVE")
+        self.booted = self.new_server()
         self.switch("power on")
         self.refresh(self.compute)
         # Nova knows what it is by now, and not only from its next look.
@@ -177,8 +176,7 @@ class TestPower(Power, driver=figures.OURS):
             lambda image: image == OTHER_IMAGE,
         )
         self.wait_for(self.booted, "ACTIVE")
-        self.delete(self.booted)
-        self.wait_for_node(self.bare_metal, "available")
+        self.delete_and_free(self.booted)
 
     @pytest.mark.seldom
     def test_a_server_with_a_disk_that_is_shelved_stays_on(self) -> None:

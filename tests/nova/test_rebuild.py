@@ -33,7 +33,7 @@ class Rebuild(Deployment, starts=True):
     def test_an_ephemeral_disk_is_kept_if_that_is_asked_for(self) -> None:
         self.flavor_id = self.make_flavor(ephemeral=20)
         self.start_service("compute", "compute1")
-        server = self.wait_for(self.boot(imageRef=PARTITION), "ACTIVE")
+        server = self.new_server(imageRef=PARTITION)
         info = self.node(self.bare_metal)["instance_info"]
         assert (info["image_source"], info["ephemeral_gb"]) == (PARTITION, "20")
         assert "preserve_ephemeral" not in info
@@ -54,7 +54,7 @@ class Rebuild(Deployment, starts=True):
     @pytest.mark.seldom
     def test_a_rebuild_that_fails_on_the_node_ends_in_error(self) -> None:
         compute = self.start_service("compute", "compute1")
-        server = self.wait_for(self.boot(), "ACTIVE")
+        server = self.new_server()
         self.say_image_type(self.bare_metal)
         fails = {"fails": {"deploy": "the disk is gone"}}
         self.set_on_node(self.bare_metal, driver_info=fails)

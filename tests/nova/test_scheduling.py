@@ -161,10 +161,8 @@ class TestScheduling(Deployment):
     def test_a_server_gets_the_node_of_its_sizes(self) -> None:
         sizes = {"cpus": 8, "local_gb": 100, "cpu_arch": "x86_64"}
         self.make_nodes(2, properties={**sizes, "memory_mb": 32768})
-        (right,) = self.make_nodes(1, properties={**sizes, "memory_mb": 16384})
-        self.start_service("compute", "compute1")
-        server = self.boot()
-        self.wait_for(server, "ACTIVE")
+        right = self.start_with_a_node(properties={**sizes, "memory_mb": 16384})
+        server = self.new_server()
         assert self.node_of(server) == right
         refused = self.wait_for(self.boot("another"), "ERROR")
         assert "No valid host" in refused["fault"]["message"]

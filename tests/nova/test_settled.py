@@ -457,7 +457,7 @@ class TestServers(Settled):
             spawn(*args, **kwargs)
 
         with mock.patch.object(driver, "spawn", spawn_with_a_period):
-            server = self.wait_for(self.boot(), "ACTIVE")
+            server = self.new_server()
         (midst,) = seen
         node = self.node_of(server)
         assert midst["record", node]["stats"]["num_task_spawning"] == "1"
@@ -485,7 +485,7 @@ class TestServers(Settled):
         self.ironic("PUT", f"/nodes/{node}/states/provision", {"target": "deleted"})
         self.wait_for_node(node, "available")
         self.settle()
-        server = self.wait_for(self.boot("another"), "ACTIVE")
+        server = self.new_server("another")
         self.check()
         self.settle()
         self.delete(server)
@@ -495,7 +495,7 @@ class TestServers(Settled):
 
     @pytest.mark.seldom
     def test_a_resize_that_fails(self) -> None:
-        server = self.wait_for(self.boot(), "ACTIVE")
+        server = self.new_server()
         self.settle()
         flavor = self.make_flavor(ephemeral=1)
         self.act(server, resize={"flavorRef": flavor})
@@ -604,7 +604,7 @@ class TestRestarts(Settled):
         assert self.restart() == []
 
     def test_servers(self) -> None:
-        server = self.wait_for(self.boot(), "ACTIVE")
+        server = self.new_server()
         node = self.node_of(server)
         self.settle()
         # An hour later: what was written in the last two minutes is looked at again.

@@ -91,8 +91,7 @@ class Shards(Parts, field="shard", parts=("a", "b")):
         self.start()
         before = self.record_ids()
         node = self.nodes["compute-a"][0]
-        change = {"op": "replace", "path": "/shard", "value": "b"}
-        self.ironic("PATCH", f"/nodes/{node}", [change])
+        self.set_on_node(node, shard="b")
         self.refresh(self.a, self.b)
         self.refresh(self.a, self.b)
         # No record is ever deleted, whichever host has it meanwhile.
@@ -103,8 +102,7 @@ class Shards(Parts, field="shard", parts=("a", "b")):
         server = self.boot_at("compute-b", node)
         self.refresh(self.a, self.b)
         assert self.hosts()[node] == "compute-b"
-        self.delete(server)
-        self.wait_for_node(node, "available")
+        self.delete_and_free(server)
 
 
 class Groups(Parts, given="two_groups", field="conductor_group", parts=("", "rack1")):

@@ -50,8 +50,7 @@ class Shelve(Fleet):
 
     def shelved(self) -> tuple[dict[str, Any], str, str]:
         """A shelved server, the node that it had, which is broken now, and the other one."""
-        server = self.boot(imageRef="", block_device_mapping_v2=[disk(ROOT, 0)])
-        self.wait_for(server, "ACTIVE")
+        server = self.new_server(imageRef="", block_device_mapping_v2=[disk(ROOT, 0)])
         (old,) = [node for node in self.nodes if self.node(node)["instance_uuid"]]
         (new,) = set(self.nodes) - {old}
         self.act(server, shelve=None)
@@ -146,8 +145,7 @@ class Shelve(Fleet):
 
     @pytest.mark.skipif(not SHOWS_INSTANCES, reason="this Nova shows no servers at its start")
     def test_one_that_a_restart_interrupts_is_finished(self) -> None:
-        server = self.boot(imageRef="", block_device_mapping_v2=[disk(ROOT, 0)])
-        self.wait_for(server, "ACTIVE")
+        server = self.new_server(imageRef="", block_device_mapping_v2=[disk(ROOT, 0)])
         ((node, _),) = self.carriers().items()
         self.compute.stop()
         where = models.Instance.uuid == server["id"]

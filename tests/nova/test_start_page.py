@@ -58,8 +58,7 @@ class TestStartPage(Fleet):
         assert [one["hypervisor_hostname"] for one in found] == [self.node]
         assert (create[:3], create[-1]) == (["openstack", "server", "create"], "try")
         assert (delete[:3], delete[-1]) == (["openstack", "server", "delete"], "try")
-        server = self.boot(create[-1], flavorRef=flavor)
-        self.wait_for(server, "ACTIVE")
+        server = self.new_server(create[-1], flavorRef=flavor)
         assert self.fake.node(self.node)["instance_uuid"] == server["id"]
         self.delete(server)
         assert last == check

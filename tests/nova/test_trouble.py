@@ -60,16 +60,14 @@ class Trouble(Deployment, starts=True):
 
     @pytest.mark.seldom
     def test_a_rescue_that_fails_on_the_node(self) -> None:
-        server = self.boot()
-        self.wait_for(server, "ACTIVE")
+        server = self.new_server()
         node = self.node_of(server)
         self.set_on_node(node, driver_info={"fails": {"rescue": "the ramdisk has no network"}})
         self.act(server, rescue={"adminPass": PASSWORD})
         failed = self.wait_for(server, "ERROR")
         self.look_at_the_rescue(failed["fault"]["message"], self.node(node))
         self.set_on_node(node, driver_info={})
-        self.delete(server)
-        self.wait_for_node(node, "available")
+        self.delete_and_free(server)
 
     def look_at_the_rescue(self, told: str, node: dict[str, Any]) -> None:
         """What the server's user learns of a rescue that fails, and how the node is left."""
@@ -88,14 +86,12 @@ class Trouble(Deployment, starts=True):
                 if what == "maintenance":
                     self.ironic("PUT", f"/nodes/{instance.node}/maintenance", {})
                 else:
-                    taken = [("instance_uuid", self.stranger), ("instance_info", THEIRS)]
-                    patch = [{"op": "add", "path": f"/{k}", "value": v} for k, v in taken]
-                    self.ironic("PATCH", f"/nodes/{instance.node}", patch)
+                    taken = {"instance_uuid": self.stranger, "instance_info": THEIRS}
+                    self.set_on_node(instance.node, **taken)
             prepare(instance)
 
         driver.prepare_for_spawn = spoiled
-        server = self.boot()
-        self.wait_for(server, "ACTIVE")
+        server = self.new_server()
         (wrong,) = chosen
         (right,) = set(self.nodes) - {wrong}
         return server, wrong, right
@@ -130,9 +126,7 @@ class TestTrouble(Trouble, driver=figures.OURS):
     def test_a_step_failing_in_ironic_is_told_with_the_nodes_history(self) -> None:
         gone = {"fails": {"deploy": "the disk is gone"}}
         for node in self.nodes:
-            self.ironic(
-                "PATCH", f"/nodes/{node}", [{"op": "add", "path": "/driver_info", "value": gone}]
-            )
+            self.set_on_node(node, driver_info=gone)
         server = self.wait_for(self.boot(), "ERROR")
         told = self.told_by_the_events(server)
         assert "Deploy step deploy.deploy failed: the disk is gone" in told
@@ -167,8 +161,7 @@ class TestTrouble(Trouble, driver=figures.OURS):
 
     @pytest.mark.seldom
     def test_a_rebuild_that_ironic_refuses_is_put_back(self) -> None:
-        server = self.boot()
-        self.wait_for(server, "ACTIVE")
+        server = self.new_server()
         node = self.node_of(server)
         before = self.node(node)["instance_info"]
         self.spoil_instance_info({"traits": 7})

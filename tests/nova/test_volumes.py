@@ -64,8 +64,7 @@ class Volumes(Deployment, starts=True):
         return sorted((target["boot_index"], target["volume_id"]) for target in listed)
 
     def test_boot_from_a_volume(self) -> None:
-        server = self.boot(imageRef="", block_device_mapping_v2=[disk(ROOT, 0)])
-        self.wait_for(server, "ACTIVE")
+        server = self.new_server(imageRef="", block_device_mapping_v2=[disk(ROOT, 0)])
         there = self.node(self.storage_node)
         assert (there["provision_state"], there["instance_uuid"]) == ("active", server["id"])
         assert "image_source" not in there["instance_info"]
@@ -75,14 +74,12 @@ class Volumes(Deployment, starts=True):
         assert (connector["initiator"], connector["platform"]) == (self.iqn, "x86_64")
         assert (connector["os_type"], connector["multipath"]) == ("baremetal", False)
         assert connector["host"]
-        self.delete(server)
-        self.wait_for_node(self.storage_node, "available")
+        self.delete_and_free(server)
         self.check_what_is_left()
         assert not self.cinder.volume_to_attachment[ROOT]
 
     def test_a_server_that_boots_from_a_volume_is_not_rebuilt(self) -> None:
-        server = self.boot(imageRef="", block_device_mapping_v2=[disk(ROOT, 0)])
-        self.wait_for(server, "ACTIVE")
+        server = self.new_server(imageRef="", block_device_mapping_v2=[disk(ROOT, 0)])
         # Ironic lets go of the node a little later than Nova is done.
         before, sent = self.wait_for_node(self.storage_node, "active"), len(self.counted.log)
         self.rebuild(server, IMAGE, microversion="2.93")
@@ -144,8 +141,7 @@ class TestVolumes(Volumes):
 
     def test_two_volumes_for_data_and_no_more_at_run_time(self) -> None:
         disks = [disk(volume, -1) for volume in DATA]
-        server = self.boot(block_device_mapping_v2=[*disks, IMAGE_DISK])
-        self.wait_for(server, "ACTIVE")
+        server = self.new_server(block_device_mapping_v2=[*disks, IMAGE_DISK])
         assert self.node(self.storage_node)["instance_info"]["image_source"] == IMAGE
         assert self.targets() == [(1, DATA[0]), (2, DATA[1])]
         self.api.post_server_volume(server["id"], {"volumeAttachment": {"volumeId": ROOT}})
@@ -155,8 +151,7 @@ class TestVolumes(Volumes):
         )
         self.until(lambda: self.cinder.volume_to_attachment[ROOT], lambda left: not left)
         assert [index for index, _ in self.targets()] == [1, 2]
-        self.delete(server)
-        self.wait_for_node(self.storage_node, "available")
+        self.delete_and_free(server)
         assert self.targets() == []
 
 

@@ -80,6 +80,16 @@ def test_a_port_is_held_from_the_request_until_it_is_gone(db: Database) -> None:
     assert held(db) == {}
 
 
+def test_a_port_of_one_instance_is_not_attached_to_another(db: Database) -> None:
+    first, second = active(db, "a"), active(db, "b")
+    with pytest.raises(errors.ConflictingRequest, match=f"{first} has the interface a"):
+        attach(db, second, "a")
+    attach(db, second, "c")
+    # What is on its way counts, too.
+    with pytest.raises(errors.ConflictingRequest, match=f"{second} has the interface c"):
+        attach(db, first, "c")
+
+
 def test_what_could_not_be_built_holds_no_port(db: Database) -> None:
     register(db, "one")
     new, node = new_instance(ports=(virt.Vif("a"),)), free_node(db, "one")

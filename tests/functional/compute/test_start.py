@@ -4,27 +4,20 @@
 
 import socket
 import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
 from ironic_virt.compute.db import Database
-from ironic_virt.testing.fake_ironic import FakeIronicServer
 from tests import programs
 from tests.functional.compute.processes import ComputeProcess
 
 
 @pytest.fixture
-def server(fake_ironic_server: FakeIronicServer) -> FakeIronicServer:
-    return fake_ironic_server
-
-
-@pytest.fixture
-def service(database_url: str, server: FakeIronicServer, tmp_path: Path) -> ComputeProcess:
+def service(database_url, fake_ironic_server, tmp_path) -> ComputeProcess:
     """A service; a test that uses ``db``, too, gives it a database with tables."""
-    return ComputeProcess(tmp_path, "compute1", database_url, server.url)
+    return ComputeProcess(tmp_path, "compute1", database_url, fake_ironic_server.url)
 
 
 def refused(service: ComputeProcess, code: int, **sections: Any) -> str:

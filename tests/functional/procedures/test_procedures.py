@@ -17,22 +17,19 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
 
 @pytest.fixture
-def ironic(fake_ironic_server: FakeIronicServer) -> FakeIronicServer:
-    return fake_ironic_server
-
-
-@pytest.fixture
-def site(tmp_path: Path, ironic: FakeIronicServer) -> Iterator[Site]:
-    site = Site(tmp_path, ironic.url, f"sqlite:///{tmp_path}/records.sqlite")
+def site(tmp_path: Path, fake_ironic_server: FakeIronicServer) -> Iterator[Site]:
+    site = Site(tmp_path, fake_ironic_server.url, f"sqlite:///{tmp_path}/records.sqlite")
     yield site
     site.close()
 
 
 @pytest.mark.parametrize("story", stories.STORIES, ids=lambda story: story.__name__)
-def test_a_page_does_what_it_promises(story, site, ironic) -> None:
+def test_a_page_does_what_it_promises(story, site, fake_ironic_server) -> None:
     def make_node(name: str, *, shard: str | None = None, manageable: bool = False) -> str:
         state = {"provision_state": "manageable"} if manageable else {}
-        return ironic.fake.add_node(name=name, shard=shard, resource_class="gold", **state)
+        return fake_ironic_server.fake.add_node(
+            name=name, shard=shard, resource_class="gold", **state
+        )
 
     story(site, make_node)
 

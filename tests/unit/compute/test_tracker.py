@@ -19,11 +19,6 @@ from tests.unit.compute.service_stage import FLAVOR, GOLD, IMAGE, ServiceStage, 
 WANTED = records.NewInstance(uuid="", flavor=FLAVOR, image=IMAGE, display_name="web")
 
 
-@pytest.fixture
-def stage(set_stage: SetStage, nodes: list[str]) -> ServiceStage:
-    return set_stage().begin()
-
-
 def asked_about(stage: ServiceStage, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The nodes that the driver is asked about in detail from now on."""
     asked: list[str] = []

@@ -70,8 +70,7 @@ def case(verb: str) -> Case:
 @pytest.fixture
 def uuid(stage: ServiceStage, case: Case) -> str:
     """An instance in a state that allows the verb."""
-    uuid = stage.create()
-    stage.look(2)
+    uuid = stage.build()
     if case.first is not None:
         name, arguments = case.first
         stage.ask(name, uuid, **arguments)
@@ -173,8 +172,7 @@ def test_one_that_is_on_no_node_can_only_be_deleted(stage, verb, case) -> None:
 def test_a_stop_asks_the_system_first(stage, arguments, timeout, targets) -> None:
     """Hardware really pulls the plug: no file system is unmounted."""
     stage.conf.set_override("shutdown_timeout", timeout, "compute")
-    uuid = stage.create()
-    stage.look(2)
+    uuid = stage.build()
     stage.ask("stop", uuid, **arguments)
     assert stage.state(uuid) == ("stopped", None)
     asked = stage.fake.requests.matching("PUT", "/states/power$")
@@ -183,8 +181,7 @@ def test_a_stop_asks_the_system_first(stage, arguments, timeout, targets) -> Non
 
 
 def test_a_system_that_does_not_hear_has_its_power_cut(stage: ServiceStage) -> None:
-    uuid = stage.create()
-    stage.look(2)
+    uuid = stage.build()
     stage.fake.ignore_soft_power(stage.instance(uuid).node)
     stage.ask("stop", uuid)
     assert stage.state(uuid) == ("stopped", None)
