@@ -106,7 +106,7 @@ class Tracker:
             if (picks or versions[name] is None) and self._driver.is_pool(name)
         }
         uuids = [name for name in names if name not in pools] if pools else names
-        # One of a pool, too, of which there is no record; a node not listed is not awaited.
+        # One of a pool, too, which has no record; a node not listed is not awaited.
         settled = {
             uuid
             for uuid in given_back

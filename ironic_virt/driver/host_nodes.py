@@ -116,7 +116,7 @@ class HostNodes:
         return None if taken_at is None else self._clock() - taken_at
 
     def are_shown(self) -> bool:
-        """Whether Ironic shows any node, of whatever shard; to a user without its role, none."""
+        """Whether Ironic shows any node, of any shard; to a user without its role, none."""
         return bool(self._client.lists.last_created(NodeFilter(), 1).nodes)
 
     def is_deleted(self, uuid: str) -> bool:

@@ -67,5 +67,5 @@ def _make_flavors(records: Any) -> Iterator[Flavor]:
         )
         traits = grouped((use, name) for (kind, name), use in specs.items() if kind == "trait")
         if classes:
-            asked = (frozenset(traits.get(use, ())) for use in ("required", "forbidden"))
-            yield Flavor(record.name, classes, *asked)
+            wishes = (frozenset(traits.get(use, ())) for use in ("required", "forbidden"))
+            yield Flavor(record.name, classes, *wishes)

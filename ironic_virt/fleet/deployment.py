@@ -216,7 +216,7 @@ class Deployment:
     @functools.cached_property
     def live_servers(self) -> Sequence[Server]:
         """Servers that are not deleted and that a compute service has."""
-        return [one for one in self.servers.values() if not one.deleted and one.host]
+        return [each for each in self.servers.values() if not each.deleted and each.host]
 
     @functools.cached_property
     def bare_metal_servers(self) -> Sequence[Server]:
@@ -232,7 +232,8 @@ class Deployment:
     @functools.cached_property
     def node_of_server(self) -> Mapping[str, str]:
         """By server, the node that carries it."""
-        return {one.instance_uuid: one.uuid for one in self.nodes.values() if one.instance_uuid}
+        nodes = self.nodes.items()
+        return {node.instance_uuid: uuid for uuid, node in nodes if node.instance_uuid}
 
     @functools.cached_property
     def bare_metal_hosts(self) -> frozenset[str]:

@@ -72,7 +72,7 @@ class Hosts:
 
     def only_of(self, host: str, other: str) -> list[Aggregate]:
         """The aggregates that a host is in, and another host is not."""
-        return [one for one in self.aggregates if host in one.hosts and other not in one.hosts]
+        return [each for each in self.aggregates if host in each.hosts and other not in each.hosts]
 
     def why_apart(self, host: str, other: str, accepted: Collection[str] = ()) -> str | None:
         """Why a node may not go from a host to another, but for names that are accepted."""

@@ -76,19 +76,19 @@ class Reader:
         nodes = {node.uuid: node for node in client.list_nodes(fields=(*_NODE_FIELDS, *more))}
         self.progress("Ironic: nodes", len(nodes), len(nodes))
         carried = {node.instance_uuid for node in nodes.values()}
-        found = {uuid: server for uuid, server in servers.items() if uuid in carried}
+        present = {uuid: server for uuid, server in servers.items() if uuid in carried}
         # The others may have left their nodes since they were read: they are read again.
-        self._look_up(carried | servers.keys(), found)
+        self._look_up(carried | servers.keys(), present)
         url = shown(self.conf.ironic.endpoint_override or "by the catalogue")
         deployment = Deployment(
             read_at=read_at,
             cells={cell.uuid: cell.name for cell in with_hosts},
             cloud=(url, self.conf.ironic.region_name or ""),
-            hosts=api_database.read(self.conf, found),
+            hosts=api_database.read(self.conf, present),
             whole=not self.cells,
             services=services,
             records=records,
-            servers=found,
+            servers=present,
             nodes=nodes,
             options=self.options,
             novas_options=unknown.names(nova_ironic.ironic_options),

@@ -139,7 +139,7 @@ def test_files_and_directories_are_given_to_nova(monkeypatch: pytest.MonkeyPatch
     assert given[1:] == ["--config-file=a.conf", "--config-dir=a.d", "--config-dir=b.d"]
 
 
-def test_a_refused_move_leaves_a_provider_in_the_aggregates_of_its_host(monkeypatch) -> None:
+def test_a_refused_move_leaves_a_provider_in_its_aggregates(monkeypatch) -> None:
     hosts = Hosts(aggregates=[Aggregate(name, name, frozenset({name})) for name in "ab"])
     monkeypatch.setattr(main_db, "get_context_manager", mock.MagicMock())
     monkeypatch.setattr(NovaWorld, "_move", mock.Mock(side_effect=MoveRefused("busy")))

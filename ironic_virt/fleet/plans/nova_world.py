@@ -138,10 +138,10 @@ class NovaWorld:
             raise cells.CellFailed(f"The database of cell {record.cell}: {reason}") from exc
 
     def _change_aggregates(self, record: Record, source: str, target: str) -> None:
-        left = {aggregate.uuid for aggregate in self.hosts.only_of(source, target)}
-        joined = {aggregate.uuid for aggregate in self.hosts.only_of(target, source)}
-        if left or joined:
-            self.placement.change_aggregates(record.uuid, left, joined)
+        removed = {aggregate.uuid for aggregate in self.hosts.only_of(source, target)}
+        added = {aggregate.uuid for aggregate in self.hosts.only_of(target, source)}
+        if removed or added:
+            self.placement.change_aggregates(record.uuid, removed, added)
 
     def _move(self, session: Any, record: Record, source: str, target: str) -> None:
         nodes, instances = models.ComputeNode, models.Instance

@@ -64,7 +64,7 @@ def test_a_node_without_a_free_port_leaves_it_as_it_was(stage, node, uuid) -> No
     assert f"VIF {THIRD} could not be attached" in stage.fault(uuid)
 
 
-def test_one_that_its_node_keeps_after_a_failed_attach_goes_to_nobody_else(stage, node, uuid):
+def test_one_that_stays_on_its_node_goes_to_nobody_else(stage, node, uuid):
     stage.fake.refuse_vif(SECOND, "no such segment")
     stage.fake.faults.status(400, "DELETE", "/vifs/", "not now", count=None)
     attach(stage, uuid)

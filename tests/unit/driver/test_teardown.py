@@ -265,7 +265,7 @@ def test_without_an_answer_from_ironic_destroy_does_not_pretend(fake, set_stage,
     assert fake.node(node)["provision_state"] == "active"
 
 
-def test_a_role_that_shows_no_nodes_is_no_sign_of_an_instance_that_is_gone(stage, fake, node):
+def test_a_role_that_shows_no_nodes_ends_no_instance(stage, fake, node):
     """What a project's role does not show is not listed, and said to be not found."""
     instance = stage.active(node)
     fake.faults.status(200, "GET", "/nodes$", b'{"nodes": []}', count=None)

@@ -271,7 +271,7 @@ def test_a_process_that_waits_says_who_holds_the_lease(caplog, monkeypatch) -> N
     end(second)
 
 
-def test_a_process_that_waits_for_the_backend_says_so_again_and_again(caplog) -> None:
+def test_a_process_that_waits_for_the_backend_says_so_again(caplog) -> None:
     caplog.set_level("INFO", "ironic_virt.standby.lease")
     backend = Backend(ETCD)
     process = Process(backend)

@@ -45,7 +45,7 @@ def test_an_instance_that_somebody_took_off_its_node_is_in_error(stage, node, uu
 
 
 @pytest.mark.parametrize("status", [503, 404])
-def test_an_instance_does_not_vanish_because_ironic_shows_nothing(stage, node, uuid, status):
+def test_an_instance_stays_if_ironic_shows_nothing(stage, node, uuid, status):
     """What a project's role does not show is not listed, and said to be not found."""
     stage.fake.faults.status(200, "GET", "/nodes$", b'{"nodes": []}', count=None)
     stage.fake.advance(60)
