@@ -252,11 +252,9 @@ class Deployment:
 
     def is_in_pool(self, node: Node) -> bool:
         """Whether a service that may serve a node has a pool of such nodes."""
-        return any(
-            pool_name(host, node) in pools
-            and (host not in self.options or self.options[host].serves(node))
-            for host, pools in self.pools_by_host.items()
-        )
+        pools = self.pools_by_host.items()
+        hosts = [host for host, names in pools if pool_name(host, node) in names]
+        return any(host not in self.options or self.options[host].serves(node) for host in hosts)
 
 
 def is_pool(thing: Record | Provider) -> bool:
