@@ -57,8 +57,8 @@ def has_moved(before: Node, after: Node) -> bool:
     )
 
 
-def is_of_doubt(before: Node, after: Node) -> bool:
-    """Whether a node that has moved since a rebuild was asked for may have done so for another.
+def is_ambiguous(before: Node, after: Node) -> bool:
+    """Whether a node has moved since a rebuild was requested as other requests move it, too.
 
     A rescue or service takes it out of ``active``, and has brought it back there or not.
     """
@@ -210,8 +210,8 @@ class Held:
             if not has_moved(before, after):
                 return False
             state = after.provision_state
-            doubt = verb == states.VERB_REBUILD and is_of_doubt(before, after)
-            if doubt or (carries and not (lost and given.get("rescue_password"))):
+            ambiguous = verb == states.VERB_REBUILD and is_ambiguous(before, after)
+            if ambiguous or (carries and not (lost and given.get("rescue_password"))):
                 raise self.error(
                     kind,
                     f"the node went to {state!r} while {verb!r} was requested, and it is not "

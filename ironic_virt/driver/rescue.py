@@ -207,7 +207,7 @@ class Rescue:
             held.ask(verb, exceptions.RescueFailed, rescue_password=password)
 
     def _rescue_ended(self, held: Held, wanted: str, *, was_on: bool = False) -> Node:
-        """:param was_on: the node may have been meanwhile, when nobody looked."""
+        """The node in that state; ``was_on``: it may have been on while nobody looked."""
         verb = "rescue" if wanted == states.RESCUE else "unrescue"
         was_on = was_on or held.node.power_state == states.POWER_ON
 

@@ -163,9 +163,9 @@ class Actions:
 
     def power_update_event(self, instance: Any, target_power_state: str) -> None:
         """Note in Nova's records that Ironic has found another power state, if it is so still."""
-        on = target_power_state == external_event.POWER_ON
-        reported = power_state.RUNNING if on else power_state.SHUTDOWN
-        was = task_states.POWERING_ON if on else task_states.POWERING_OFF
+        is_on = target_power_state == external_event.POWER_ON
+        reported = power_state.RUNNING if is_on else power_state.SHUTDOWN
+        was = task_states.POWERING_ON if is_on else task_states.POWERING_OFF
         became = {power_state.RUNNING: vm_states.ACTIVE, power_state.SHUTDOWN: vm_states.STOPPED}
         # By the last list, or a late event, Nova's power sync would stop the server.
         seen = self._driver.power_update_event(instance)

@@ -38,6 +38,8 @@ from ironic_virt.nova.zones import Zones
 
 LOG = logging.getLogger(__name__)
 
+_EPHEMERAL_DEVICE = "/dev/sda1"
+
 _AWAY = exceptions.IronicUnreachable | exceptions.IronicUnavailable
 
 _JUST_NOW = 2.0
@@ -271,10 +273,11 @@ class IronicDriver(Actions, Attachments, Restarts, nova_driver.ComputeDriver):  
         Until the service has started, the state comes from the records if Ironic has none to
         tell: an error would end the start.  Once it is away, it isn't asked for each server.
         """
+        if self._starting and not self._answered:
+            return values.instance_info(instance.power_state)
         read_at = self._read_at.pop(instance.uuid, None)
         use_cache = use_cache or (read_at is not None and self._clock() - read_at < _JUST_NOW)
         try:
-            self._check_answered(self._starting)
             with translated(Doing.LOOK, instance):
                 return values.instance_info(self._driver.get_info(instance, use_cache).state)
         except exception.InstanceNotFound:
@@ -282,7 +285,7 @@ class IronicDriver(Actions, Attachments, Restarts, nova_driver.ComputeDriver):  
         except exception.NovaException as exc:
             if not self._starting:
                 raise
-            self._answered = self._answered and not isinstance(exc.__cause__, _AWAY)
+            self._answered = not isinstance(exc.__cause__, _AWAY)
             return values.instance_info(instance.power_state)
 
     # -- building and deleting ------------------------------------------------
@@ -308,7 +311,7 @@ class IronicDriver(Actions, Attachments, Restarts, nova_driver.ComputeDriver):  
         """Deploy the instance, and return when it is active."""
         if instance.flavor.ephemeral_gb:
             # The metadata service tells cloud-init of it, as soon as the node boots.
-            instance.default_ephemeral_device = "/dev/sda1"
+            instance.default_ephemeral_device = _EPHEMERAL_DEVICE
             instance.save()
         with self._records.noting(Doing.SPAWN, instance), self._acting(Doing.SPAWN, instance):
             self._driver.spawn(

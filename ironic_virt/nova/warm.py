@@ -298,7 +298,8 @@ class Keeper:
             if not self._failing:
                 LOG.warning(
                     "[state-not-written] Can't write %s: %s. The next start takes longer",
-                    *(self._path, exc),
+                    self._path,
+                    exc,
                 )
             self._failing = True
 

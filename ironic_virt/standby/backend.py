@@ -74,8 +74,8 @@ class ToozLock:
     def __init__(self, url: str, ttl: int, namespace: str = "") -> None:
         self._prefix = f"ironic-virt-{namespace}:" if namespace else "ironic-virt-"
         self._member = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4()}"
-        address = re.sub(r"\?\w+=.*", "", url)
-        if not url.startswith("file:") and re.search("//.*[][/?#].*@", address):
+        without_options = re.sub(r"\?\w+=.*", "", url)
+        if not url.startswith("file:") and re.search("//.*[][/?#].*@", without_options):
             raise exceptions.InvalidConfiguration(
                 OPTION,
                 "quote / ? # [ ] before its @, as %2F for /; Redis needs a password without them",

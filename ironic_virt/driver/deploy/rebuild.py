@@ -27,7 +27,7 @@ from ironic_virt.baremetal.patches import JsonPatch
 from ironic_virt.driver import history, resources
 from ironic_virt.driver.deploy import completion, config_drive, rebuild_info, steps
 from ironic_virt.driver.deploy.config_drive import ConfigDrives
-from ironic_virt.driver.held import Held, has_moved, is_of_doubt
+from ironic_virt.driver.held import Held, has_moved, is_ambiguous
 from ironic_virt.driver.hooks import Hooks
 from ironic_virt.driver.protection import protect_node, unprotect_patch
 from ironic_virt.driver.site import LONGEST_LOOK, Site
@@ -207,7 +207,7 @@ class _Attempt:
         if current is None:
             raise error
         if has_moved(node, current):
-            if rest is not None or self._steps or is_of_doubt(node, current):
+            if rest is not None or self._steps or is_ambiguous(node, current):
                 raise error
             LOG.info("Node %s is being rebuilt although Ironic said: %s", node.uuid, error)
             return
