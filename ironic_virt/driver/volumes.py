@@ -89,9 +89,7 @@ class Volumes:
             properties["ip"] = address
         if "iqn" in ids:
             properties["initiator"] = ids["iqn"][0]
-        for kind in ("wwpn", "wwnn"):
-            if kind in ids:
-                properties[f"{kind}s"] = ids[kind]
+        properties |= {f"{kind}s": ids[kind] for kind in ("wwpn", "wwnn") if kind in ids}
         LOG.debug("Volume connector of node %s: %s", node.uuid, properties)
         return properties
 
@@ -132,26 +130,29 @@ class Volumes:
                 continue
             raise held.error(exceptions.VolumeFailed, device.volume_id, reason)
 
-    def attach(self, held: Held, devices: BlockDevices) -> None:
-        """Make an instance's volumes the node's, and all that it has.
+    def attach(self, held: Held, devices: BlockDevices) -> BlockDevice | None:
+        """Make an instance's volumes the node's, and all that it has, but for a new one to boot.
 
         Targets of an earlier instance are deleted; so are targets that others have set, but
         only if this instance has volumes.
 
         :param held: read just now; nothing is deployed on it.
+        :returns: that one, with which Ironic takes a request to deploy: :meth:`create` it last.
         :raises VolumeFailed: naming the volume and Ironic's reason.
         """
         if not can_have_volumes(held.node):
-            return
+            return None
         targets = self._site.client.volumes.targets(held.uuid)
         superfluous, missing = plan_targets(held.instance.uuid, targets, devices)
         self._delete(held, superfluous)
-        for number, device in enumerate(missing):
-            if number or superfluous:
+        for device in (data := [device for device in missing if device.boot_index]):
+            if superfluous or device is not data[0]:
                 held.refresh()
-            self._create(held, device)
+            self.create(held, device)
+        return next((device for device in missing if not device.boot_index), None)
 
-    def _create(self, held: Held, device: BlockDevice) -> None:
+    def create(self, held: Held, device: BlockDevice) -> None:
+        """Make a volume the node's, which was read just now."""
         refused = "Ironic refused the volume target"
         with held.refused_as(exceptions.VolumeFailed, refused, device.volume_id):
             held.client.volumes.create_target(
@@ -247,17 +248,16 @@ def plan_targets(
     :param targets: the node's targets.
     :returns: targets and volumes.
     """
-    by_index = {device.boot_index: device for device in devices}
-    kept: set[int] = set()
-    superfluous: list[VolumeTarget] = []
-    for target in targets:
-        whose, index = owner_of(target, instance), target.boot_index
-        if whose is None and not devices:
-            continue
-        if whose == instance and index in by_index and _is_for(target, by_index[index]):
-            kept.add(index)
-        else:
-            superfluous.append(target)
+    by_index: dict[int | None, BlockDevice] = {device.boot_index: device for device in devices}
+    kept = {
+        target.boot_index
+        for target in targets
+        if owner_of(target, instance) == instance
+        and (device := by_index.get(target.boot_index))
+        and _is_for(target, device)
+    }
+    others = [target for target in targets if target.boot_index not in kept]
+    superfluous = [target for target in others if devices or owner_of(target, instance)]
     return superfluous, [device for device in devices if device.boot_index not in kept]
 
 

@@ -187,10 +187,13 @@ class Spawn:
         if is_attached or drive is not None:
             # Either takes its time, and what comes now writes to the node.
             held.refresh()
-        self._volumes.attach(held, request.block_devices)
-        # The last before the deployment: its answer is the look at the node, and whoever's
-        # request to deploy Ironic takes from now on, it deploys this instance.
-        return self._configure(held, request, drive)
+        boot = self._volumes.attach(held, request.block_devices)
+        # Its answer is the look at the node.  Whoever's request to deploy Ironic takes from now
+        # on, it deploys this instance.
+        rest = self._configure(held, request, drive)
+        if boot:
+            self._volumes.create(held, boot)
+        return rest
 
     def _configure(
         self, held: Held, request: DeployRequest, drive: config_drive.Form | None
@@ -199,17 +202,15 @@ class Spawn:
         node, instance = held.node, held.instance
         more = self._site.service.deploy_metadata(instance, request.network_info)
         info = instance_info.make_info(request, node, more)
-        names = self._site.conf.ironic.project_fields
-        project = project_fields.claim_patch(node, instance, names)
+        project = project_fields.claim_patch(node, instance, self._site.conf.ironic.project_fields)
         if project is None:
             LOG.warning(
                 "[project-differs] Node %s: its lessee is not instance %s's project; it is left "
                 "alone",
                 *(node.uuid, instance.uuid),
             )
-        present = node.instance_info or {}
         changes = instance_info.configure_patch(
-            present, instance_info.name_keys(info), instance.uuid
+            node.instance_info or {}, instance_info.name_keys(info), instance.uuid
         )
         changes += project or ()
         # With the claim in it, Ironic refuses to write to a node that is another's by now.
@@ -233,13 +234,12 @@ class Spawn:
             for name in VALIDATED_INTERFACES
             if name in checks and not checks[name].result
         }
-        if not failed:
-            return
         if instance_info.is_image_fault(failed.get("deploy"), node.instance_info):
             raise held.error(
                 exceptions.ImageRefused, f"Ironic refuses the image: {failed['deploy']}"
             )
-        raise held.error(exceptions.NodeValidationFailed, failed)
+        if failed:
+            raise held.error(exceptions.NodeValidationFailed, failed)
 
     def _start(self, held: Held, drive: config_drive.Form | None) -> None:
         """Ask for the deployment.
