@@ -58,6 +58,11 @@ class Volumes:
         """What a node has in Ironic."""
         return [one for one in self._world.fake.bm.store.targets if one.node.uuid == node]
 
+    def torn_down(self, node: str) -> None:
+        """Let Ironic take off what a node boots from, with which it could be deployed again."""
+        for one in [one for one in self.targets(node) if one.boot_index == 0]:
+            self._world.fake.bm.store.targets.remove(one)
+
     def system_of(self, node: Node) -> str | None:
         """What a node boots when it is deployed."""
         volumes = (one.volume_id for one in self.targets(node.uuid) if one.boot_index == 0)

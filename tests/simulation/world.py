@@ -272,6 +272,8 @@ class World:
         if now == (had, was, power):
             return
         self.log(f"Ironic: {row.uuid} has {now[0]}, {now[1]}, {now[2]}")
+        if had and now[:2] == (None, "deleting"):
+            self.volumes.torn_down(row.uuid)
         if now[1] == "deploying" and was in ("available", "active", "deploy failed", "error"):
             self.laws.deploys(row, was)
             self.disks[row.uuid] = None
