@@ -261,6 +261,7 @@ class Chaos:
         given up, and came after all.
         """
         world = self._world
+        fine = {"maintenance": False, "fault": None, "last_error": None}
         for node in world.fake.bm.store.nodes:
             row = world.instances.rows.get(node.instance_uuid or "")
             host = row.host if row is not None else None
@@ -279,10 +280,9 @@ class Chaos:
                         world.fake.bm.store.remove_allocation(allocation)
                     gone = {"instance_uuid": None, "instance_info": {}, "instance_name": None}
                     rest = {"target_provision_state": None, "operation": None, "protected": False}
-                    state = {"provision_state": states.AVAILABLE, "reservation": None}
+                    state = {"provision_state": states.AVAILABLE, "reservation": None, **fine}
                     world.fake.set_node(node.uuid, **gone, **rest, **state, protected_reason=None)
             broken = "failed" in node.provision_state or node.provision_state == states.ERROR
             if broken and node.instance_uuid is None:
-                fields = {"maintenance": False, "fault": None, "last_error": None}
                 state = states.AVAILABLE
-                self._set(node, "repairs", provision_state=state, reservation=None, **fields)
+                self._set(node, "repairs", provision_state=state, reservation=None, **fine)
