@@ -4,8 +4,8 @@
 
 A target holds the credentials of its volume.  Ironic deletes one only of a node that is
 powered off and not locked, so one that outlives its instance may have to stay until the
-node is cleaned.  Now and then all targets are listed; one that bears our mark, on a node
-of the target set that is free, is left if the records have no such instance any more, or if
+node is cleaned.  Now and then all targets are listed; one that bears our mark, on a free node
+of the target set, is left if the records have no such instance, or have it on no node, or if
 another node carries it.  A node that is on is powered off, as Ironic does when it tears one
 down; its targets go with the next look.
 
@@ -70,8 +70,8 @@ class LeftVolumes:
             if (node := snapshot.get(target.node_uuid or "")) and may_be_free(node)
             if (whose := owner_of(target))
         ]
-        owners = {whose for _, whose, _ in leftovers}
-        known = set(self._site.service.existing_instances(owners)) if owners else set()
+        service, owners = self._site.service, {whose for _, whose, _ in leftovers}
+        known = {*service.existing_instances(owners)} - {*service.placeless(owners)}
         for target, whose, uuid in leftovers:
             if self._site.clock() >= deadline:
                 return

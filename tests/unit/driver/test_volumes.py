@@ -241,8 +241,11 @@ def look_for_left(stage: Stage) -> None:
     stage.refresh()
 
 
-@pytest.mark.parametrize("power", ["power on", "power off"])
-def test_what_is_left_on_a_free_node_is_deleted_after_a_while(stage, fake, storage_node, power):
+@pytest.mark.parametrize(("power", "owned"), [("power on", []), ("power off", [INSTANCE])])
+def test_what_is_left_on_a_free_node_is_deleted_after_a_while(
+    stage, fake, storage_node, power, owned, monkeypatch
+) -> None:
+    """Its server is deleted, or shelved."""
     set_target(stage, storage_node, 5, "site")
     spawn(stage, storage_node, [], IMAGE)
     set_target(stage, storage_node, 0, "root", extra={MARK: INSTANCE})
@@ -251,7 +254,8 @@ def test_what_is_left_on_a_free_node_is_deleted_after_a_while(stage, fake, stora
     fake.faults.clear()
     fake.settle()
     fake.set_node(storage_node, power_state=power)
-    stage.service.owned.clear()
+    stage.service.owned.intersection_update(owned)
+    monkeypatch.setattr(stage.service, "placeless", {*owned}.intersection)
     assert fake.node(storage_node)["instance_uuid"] is None
     restarted = stage.restarted()
     try:
