@@ -56,11 +56,11 @@ def rebuild_instance(
     attempt = _Attempt(site, drives, hooks, request)
     try:
         attempt.go()
-    except (exceptions.RebuildFailed, exceptions.BuildAborted):
+    except exceptions.BuildAborted:
         raise
     except (exceptions.NodeError, exceptions.IronicError) as exc:
         attempt.protect_again(exc)
-        if isinstance(exc, exceptions.WaitCancelled):
+        if isinstance(exc, exceptions.RebuildFailed | exceptions.WaitCancelled):
             raise
         raise attempt.failure_after(exc) from exc
 
@@ -79,27 +79,23 @@ class _Attempt:
         self._hooks = hooks
         self._request = request
         self._instance = request.instance
-        self._wish = request.request_id
         self._uuid: str | None = None
         self._steps: list[dict[str, Any]] = []
-        self._is_unprotected = False
+        self._is_unprotected = self._has_begun = False
         self.disk = Disk.UNTOUCHED
 
     def go(self) -> None:
-        request = self._request
-        instance = self._instance
+        request, instance = self._request, self._instance
         node = self._found()
-        marked = rebuild_info.is_marked(node, self._wish)
-        if node.provision_state in states.DEPLOY_IN_PROGRESS and not marked:
+        if node.provision_state in states.DEPLOY_IN_PROGRESS and not self._has_begun:
             LOG.info(
                 "Instance %s, node %s: a deployment is under way; it is rebuilt after that",
                 *(instance.uuid, node.uuid),
             )
             self._wait(_at_rest)
             node = self._found()
-            marked = rebuild_info.is_marked(node, self._wish)
         hooks = self._hooks.of(instance, node, is_rebuild=True)
-        if not marked or resources.is_rebuild_pending(node):
+        if not self._has_begun:
             if reason := rebuild_info.why_not(node):
                 raise self._failure(reason)
             try:
@@ -130,10 +126,14 @@ class _Attempt:
         """The node that carries the instance, fresh and past the guard."""
         node = self._site.nodes.read_carrier(self._instance)
         self._uuid = node.uuid
-        if rebuild_info.is_marked(node, self._wish) and not resources.is_rebuild_pending(node):
+        is_marked = rebuild_info.is_marked(node, self._request.request_id)
+        self._has_begun = is_marked and not resources.is_rebuild_pending(node)
+        if self._has_begun:
             # Also if Ironic has finished since: what it says counts from here on.
             self.disk = Disk.UNKNOWN
         self._held = Held(self._site, self._instance, node)
+        # If so, a former process has taken the protection off.
+        self._is_unprotected = is_marked
         return node
 
     # -- configure and request ------------------------------------------------
@@ -143,7 +143,7 @@ class _Attempt:
         service.report_progress(self._instance, "configuring", node.provision_state)
         info_before = node.instance_info or {}
         changes = rebuild_info.configure_patch(info_before, info, with_drive=drive is not None)
-        self._is_unprotected = resources.is_protected_here(node)
+        self._is_unprotected |= resources.is_protected_here(node)
         rest = self._write([*changes, *unprotect_patch(node)], drive)
         if reason := service.abort_reason(self._instance):
             self._put_back(self._held.node, info_before)
