@@ -93,9 +93,9 @@ def before_clean_up(events: Sequence[NodeEvent], failed_at: str | None) -> NodeE
     :param events: the newest first.
     :param failed_at: when that state was entered, in ISO 8601.
     """
-    failed = _time(failed_at)
+    failed = read_time(failed_at)
     for event in events:
-        written = _time(event.created_at)
+        written = read_time(event.created_at)
         if failed is None or written is None or written < failed - _CLEAN_UP:
             return None
         # The end of the steps is an event, too, and says nothing of the reason.
@@ -109,7 +109,7 @@ def newest_since(events: Sequence[NodeEvent], since: str | None) -> NodeEvent | 
 
     :param since: in ISO 8601, as Ironic writes it.
     """
-    began, written = _time(since), _time(events[0].created_at if events else None)
+    began, written = read_time(since), read_time(events[0].created_at if events else None)
     if began is None or written is None or written < began.replace(microsecond=0):
         return None
     return events[0]
@@ -135,7 +135,7 @@ def in_words(event: NodeEvent, said: str = "") -> str:
     return f"Ironic's history of the node: {text} ({origin})"
 
 
-def _time(text: str | None) -> datetime.datetime | None:
+def read_time(text: str | None) -> datetime.datetime | None:
     try:
         time = datetime.datetime.fromisoformat(text or "")
     except ValueError:

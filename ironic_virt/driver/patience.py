@@ -36,11 +36,6 @@ class Patience:
         self._since: float | None = None
 
     @property
-    def is_tried(self) -> bool:
-        """Whether there was trouble before."""
-        return self._since is not None
-
-    @property
     def is_over(self) -> bool:
         """Whether there has been trouble for longer than ``[ironic] deploy_timeout``."""
         limit, since = self._site.conf.ironic.deploy_timeout, self._since
@@ -52,11 +47,13 @@ class Patience:
             self._since = self._site.clock()
 
     def pause(self, error: Exception) -> None:
-        """Wait a little.
+        """Wait a little, but not at the first trouble.
 
         :raises WaitCancelled: the service stops.
         :raises BuildAborted: the instance is not wanted any more.
         """
+        if self._since is None:
+            return
         if self._site.pause(self._seconds):
             raise exceptions.WaitCancelled(None, self._instance.uuid, "it stops") from error
         if reason := self._site.service.abort_reason(self._instance):

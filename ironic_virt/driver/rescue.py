@@ -13,6 +13,7 @@ of that.
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 
 from oslo_log import log as logging
 
@@ -58,16 +59,20 @@ class Rescue:
         _check(held, states.RESCUABLE, "rescued")
         self._carry_out_rescue(held, rescue_password)
 
-    def finish_rescue(self, instance: InstanceLike) -> None:
+    def finish_rescue(self, instance: InstanceLike, since: datetime | None = None) -> None:
         """Return when a rescue that another process has begun has ended.
 
-        As long as Ironic doesn't answer, it is asked again.
+        As long as Ironic doesn't answer, it is asked again.  For errors see :meth:`rescue`; it is
+        also refused if it was never asked for.
 
-        For errors see :meth:`rescue`.  It is also refused if it was never asked for.
+        :param since: when the user asked for it: an earlier rescue has another password.
         """
         held = Patience(self._site, instance, gives_up=False).look()
+        state = held.node.provision_state
         begun = (*states.RESCUE_IN_PROGRESS, states.RESCUE, states.RESCUE_FAILED)
-        if held.node.provision_state not in begun:
+        entered = history.read_time(held.node.provision_updated_at)
+        is_earlier = since and entered and state == states.RESCUE and entered < since
+        if state not in begun or is_earlier:
             raise held.error(
                 exceptions.RescueFailed,
                 "it was interrupted before Ironic was asked for it",
@@ -261,8 +266,7 @@ def _check(held: Held, allowed: frozenset[str], what: str) -> None:
 
     :raises RescueFailed: why; nothing was done.
     """
-    node = held.node
-    state = node.provision_state
+    node, state = held.node, held.node.provision_state
     if maintenance := resources.why_in_maintenance(node):
         reason = f"the node is {maintenance}"
     elif state not in allowed:

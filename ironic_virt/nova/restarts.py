@@ -63,8 +63,11 @@ class Restarts:
     def _is_taken_up(self, instance: Any) -> bool:
         manager = self._records.manager
         is_building = instance.vm_state == vm_states.BUILDING
+        is_deleting = instance.task_state == task_states.DELETING
         # Shortly before the spawn, Nova's build may have overwritten a delete's task state.
-        if _is_being_deleted(instance) or (is_building and _requests(instance, "delete")):
+        if (is_deleting and instance.vm_state != vm_states.DELETED) or (
+            is_building and _requests(instance, "delete")
+        ):
             self._begin(instance, "delete", self._delete)
         elif _was_deploying(instance):
             build = utils.synchronized(instance.uuid)(self._finish_build)
@@ -122,8 +125,10 @@ class Restarts:
 
     def _finish_rescue(self, context: Any, instance: Any) -> None:
         def rescue() -> None:
+            request = context.request_id
+            action = objects.InstanceAction.get_by_request_id(context, instance.uuid, request)
             with translated(Doing.RESCUE, instance):
-                self._driver.finish_rescue(instance)
+                self._driver.finish_rescue(instance, action and action.start_time)
             instance.vm_state = vm_states.RESCUED
             instance.task_state = None
             instance.power_state = self._records.manager._get_power_state(instance)
@@ -216,12 +221,6 @@ def _telling(instance: Any, finish: Callable[[], None]) -> Callable[[], None]:
 def _drop_task(context: Any, instance: Any) -> None:
     task, instance.task_state = instance.task_state, None
     instance.save(expected_task_state=task)
-
-
-def _is_being_deleted(instance: Any) -> bool:
-    return bool(
-        instance.task_state == task_states.DELETING and instance.vm_state != vm_states.DELETED
-    )
 
 
 def _was_deploying(instance: Any) -> bool:

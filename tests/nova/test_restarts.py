@@ -2,6 +2,7 @@
 
 """What nova-compute was doing when it stopped, and what becomes of it at its next start."""
 
+import datetime
 import threading
 from typing import Any
 
@@ -29,12 +30,7 @@ class TestRestarts(Services, driver=figures.OURS):
     """One compute service; its servers are put into the states that a restart finds."""
 
     def restart(
-        self,
-        servers: list[dict[str, Any]],
-        vm_state: str,
-        task_state: str,
-        *,
-        asked: str | None = None,
+        self, servers: list[dict[str, Any]], vm_state: str, task_state: str, *, asked: str = ""
     ) -> None:
         """Start the service again as if it had been stopped in a task of these servers.
 
@@ -43,6 +39,8 @@ class TestRestarts(Services, driver=figures.OURS):
         self.compute.stop()
         for server in servers:
             admin = context.get_admin_context()
+            # What Ironic has done since is what was asked for.
+            admin.timestamp -= datetime.timedelta(minutes=5)
             if action := asked or ACTIONS.get(task_state):
                 objects.InstanceAction.action_start(admin, server["id"], action, want_result=False)
             record = objects.Instance.get_by_uuid(admin, server["id"])
@@ -109,10 +107,8 @@ class TestRestarts(Services, driver=figures.OURS):
                 self.wait_for(server, "ACTIVE")
                 assert broken.hits == 1
                 there = self.node(node)
-                assert (there["provision_state"], there["instance_uuid"]) == (
-                    "active",
-                    server["id"],
-                )
+                seen = (there["provision_state"], there["instance_uuid"])
+                assert seen == ("active", server["id"])
             self.delete(server)
             self.compute.stop()
 
@@ -152,7 +148,8 @@ class TestRestarts(Services, driver=figures.OURS):
     def test_a_delete_comes_while_a_rescue_is_finished(self) -> None:
         ended = threading.Event()
 
-        def deleted_meanwhile(_driver: Any, instance: Any) -> None:
+        def deleted_meanwhile(_driver: Any, instance: Any, since: Any) -> None:
+            assert since.utcoffset() is not None
             record = objects.Instance.get_by_uuid(context.get_admin_context(), instance.uuid)
             record.task_state = task_states.DELETING
             record.save()

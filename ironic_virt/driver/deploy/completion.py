@@ -122,8 +122,7 @@ class Completion:
         """
         passes = isinstance(error, exceptions.IronicError | exceptions.WaitTimeout)
         lasts = patience.is_over
-        if patience.is_tried:
-            patience.pause(error)
+        patience.pause(error)
         patience.begin()
         try:
             held = patience.look()
