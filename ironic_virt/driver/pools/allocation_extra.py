@@ -8,7 +8,7 @@ allocations it made.
 
 from __future__ import annotations
 
-import urllib.parse
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -64,10 +64,10 @@ def _without_credentials(location: str | None) -> str | None:
     """An image's id; of a URL neither who may read it nor a signature."""
     if location is None or "://" not in location:
         return location
-    parts = urllib.parse.urlsplit(location)
-    return urllib.parse.urlunsplit(
-        (parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", "")
-    )
+    # A property may have any text: not all of it is a URL that Python can take apart.
+    scheme, _, rest = location.partition("://")
+    address, slash, path = re.split("[?#]", rest)[0].partition("/")
+    return f"{scheme}://{address.rpartition('@')[2]}{slash}{path}"
 
 
 def _plain(value: Any) -> Any:

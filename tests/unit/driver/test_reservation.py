@@ -91,7 +91,7 @@ def test_the_allocation_says_who_asked_for_what(fake: FakeIronic, stage: Stage) 
     stage.service.image = dataclasses.replace(
         IMAGE,
         id="https://me:secret@images.example.test/a.raw?signature=secret",
-        properties={"os": "debian", "traits_required": []},
+        properties={"os": "http://[debian", "traits_required": []},
     )
     wanted = dataclasses.replace(instance(stage), display_name="web", project_id="p", user_id="u")
     stage.reserve(wanted)
@@ -111,7 +111,7 @@ def test_the_allocation_says_who_asked_for_what(fake: FakeIronic, stage: Stage) 
             "extra_specs": GOLD,
             "image": {
                 "id": "https://images.example.test/a.raw",
-                "properties": {"os": "debian", "traits_required": []},
+                "properties": {"os": "http://[debian", "traits_required": []},
             },
         }
     }
