@@ -64,6 +64,7 @@ class HostNodes:
             observe=service.metrics.refresh,
         )
         self.refresh_error: str | None = None
+        self._blind_at: float | None = -1.0
 
     def snapshot(self, *, refresh: bool = False) -> Snapshot:
         """The inventory; after a refresh that failed the former one, under the records of now."""
@@ -121,11 +122,18 @@ class HostNodes:
 
     def is_deleted(self, uuid: str) -> bool:
         """Whether Ironic itself says, asked once, that it has no such node, and shows others."""
+        taken_at = self.inventory.snapshot.taken_at
+        if taken_at == self._blind_at:
+            return False
         try:
             self._client.single_try().get_node(uuid)
         except exceptions.NodeNotFound as exc:
             # A proxy's 404 names no node.
-            return uuid in exc.message and self.are_shown()
+            if uuid in exc.message:
+                if self.are_shown():
+                    return True
+                # Until the next list there is no need to ask for each record.
+                self._blind_at = taken_at
         return False
 
     # -- one node, for an action ----------------------------------------------

@@ -68,6 +68,5 @@ def unprotect_patch(node: Node) -> list[dict[str, Any]]:
 
     :param node: as it was read last.
     """
-    if not resources.is_protected_here(node):
-        return []
-    return [{"op": "add", "path": "/protected", "value": False}]
+    operation = {"op": "add", "path": "/protected", "value": False}
+    return [operation] if resources.is_protected_here(node) else []

@@ -23,7 +23,6 @@ from ironic_virt import exceptions
 from ironic_virt.baremetal import states
 from ironic_virt.baremetal.http.requests import hurry_requests
 from ironic_virt.baremetal.node import Node
-from ironic_virt.baremetal.patches import JsonPatch
 from ironic_virt.driver import history, resources
 from ironic_virt.driver.deploy import completion, config_drive, rebuild_info, steps
 from ironic_virt.driver.deploy.config_drive import ConfigDrives
@@ -144,7 +143,10 @@ class _Attempt:
         info_before = node.instance_info or {}
         changes = rebuild_info.configure_patch(info_before, info, with_drive=drive is not None)
         self._is_unprotected |= resources.is_protected_here(node)
-        rest = self._write([*changes, *unprotect_patch(node)], drive)
+        _, rest = config_drive.write_with(
+            functools.partial(self._held.patch, new_key=True),
+            *([*changes, *unprotect_patch(node)], drive, node.uuid, self._instance.uuid),
+        )
         if reason := service.abort_reason(self._instance):
             self._put_back(self._held.node, info_before)
             raise exceptions.BuildAborted(node.uuid, self._instance.uuid, reason)
@@ -164,21 +166,12 @@ class _Attempt:
                 "is; it is taken for one of a whole disk",
                 *(node.uuid, info.get("image_source")),
             )
-            self._write([{"op": "add", "path": "/instance_info/image_type", "value": kind}])
+            declared = {"op": "add", "path": "/instance_info/image_type", "value": kind}
+            self._held.patch([declared], new_key=True)
             try:
                 self._ask(rest)
             except exceptions.IronicError as again:
                 self._refused(again, info_before, rest)
-
-    def _write(
-        self, changes: JsonPatch, drive: config_drive.Form | None = None
-    ) -> config_drive.Form | None:
-        """Write to the node; see :func:`config_drive.write_with`."""
-        _, rest = config_drive.write_with(
-            functools.partial(self._held.patch, new_key=True),
-            *(changes, drive, self._held.uuid, self._instance.uuid),
-        )
-        return rest
 
     def _ask(self, drive: config_drive.Form | None) -> None:
         """Ask for the rebuild of a node that was read just now."""

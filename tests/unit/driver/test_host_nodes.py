@@ -63,23 +63,23 @@ def test_a_node_is_deleted_only_when_ironic_itself_says_so(fake, set_stage) -> N
     node = fake.add_node(shard="b")
     stage = set_stage(fake, shard_key="a")
     assert not stage.driver.is_node_deleted(node), "it is in another shard"
-    gone = fake.add_node()
-    fake.remove_node(gone)
+    gone = INSTANCE
     began = fake.clock.now()
-    for doubt in (
-        lambda: fake.faults.status(503, "GET", gone),
-        lambda: fake.faults.status(500, "GET", gone),
-        lambda: fake.faults.status(404, "GET", gone, body=b"<html>no such page</html>"),
-        lambda: fake.faults.reset("GET", gone),
-        lambda: fake.faults.truncate("GET", gone),
-    ):
-        doubt()
+    for status in (503, 500, 404):
+        fake.faults.status(status, "GET", gone, body=b"<html>no such page</html>")
+        assert not stage.driver.is_node_deleted(gone)
+    for doubt in (fake.faults.reset, fake.faults.truncate):
+        doubt("GET", gone)
         assert not stage.driver.is_node_deleted(gone)
     assert fake.clock.now() == began, "each record would be waited for, and the start with it"
     assert stage.driver.is_node_deleted(gone)
-    # Whoever has lost the role that shows nodes is shown none.
     fake.remove_node(node)
-    assert not stage.driver.is_node_deleted(gone)
+    fake.requests.clear()
+    assert not any(stage.driver.is_node_deleted(gone) for _ in range(3))
+    assert len(fake.requests) == 2, "without the role that shows nodes, each record costs two"
+    fake.add_node(shard="a")
+    stage.refresh()
+    assert stage.driver.is_node_deleted(gone)
 
 
 def test_a_taken_node_is_reserved_as_soon_as_we_took_it(stage, fake, node) -> None:
