@@ -45,7 +45,8 @@ class ComputeService:
     def reports(self, now: datetime.datetime, down_time: float) -> bool:
         """Whether it reported within ``down_time`` seconds, forced down or not."""
         last = self.last_seen_at
-        return last is not None and now - last <= datetime.timedelta(seconds=down_time)
+        # Nor in the future: the database's clock may have been set back.
+        return last is not None and abs(now - last) <= datetime.timedelta(seconds=down_time)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -110,8 +111,7 @@ class NodePool:
         """The pool when so many instances have a place, by what its service has counted."""
         total = max(self.total, used)
         # The nodes of those that have left since then are being cleaned.
-        reserved = self.reserved + max(0, self.used - used)
-        reserved = min(reserved, total - used)
+        reserved = min(self.reserved + max(0, self.used - used), total - used)
         return dataclasses.replace(self, total=total, used=used, reserved=reserved)
 
     @property

@@ -82,13 +82,13 @@ def records_conf(directory: Path, url: str) -> cfg.ConfigOpts:
 
 
 @pytest.fixture
-def clock() -> Clock:
-    """The records' clock."""
-    return Clock()
+def clock(request: pytest.FixtureRequest) -> Clock | None:
+    """The records' clock: the database's own in the stories of services that are processes."""
+    return None if "compute" in request.fixturenames else Clock()
 
 
 @pytest.fixture
-def db(database_conf: cfg.ConfigOpts, clock: Clock) -> Iterator[Database]:
+def db(database_conf: cfg.ConfigOpts, clock: Clock | None) -> Iterator[Database]:
     """Records with their tables, and nothing in them."""
     db = Database(database_conf, clock=clock)
     yield db.open()
