@@ -8,7 +8,8 @@ records, so a node and its instance have one owner at any moment, and a move tha
 simply done again.  A node that a guard keeps does not hold up the others.
 
 Where Ironic picks the nodes, only one that has an instance is anybody's: then the
-instance is moved, and leaves the pool that it had a place in.
+instance is moved, and leaves the pool that it had a place in.  One that has no node yet is
+moved by its own uuid.
 
 Ironic is only read.
 """
@@ -35,10 +36,7 @@ from ironic_virt.sharding.selector import TargetSet
 _NODE = tables.compute_nodes
 _INSTANCE = tables.instances
 _OWNED = (_NODE.c.uuid, _NODE.c.host, _NODE.c.instance_uuid)
-_CARRIED = (
-    *(_INSTANCE.c.uuid, _INSTANCE.c.host, _INSTANCE.c.pool),
-    *(_INSTANCE.c.task_state, _INSTANCE.c.vm_state),
-)
+_CARRIED = (_INSTANCE.c.uuid, _INSTANCE.c.host, _INSTANCE.c.task_state, _INSTANCE.c.vm_state)
 
 
 class MoveOutcome(enum.StrEnum):
@@ -74,8 +72,7 @@ class Move:
     @property
     def is_good(self) -> bool:
         """Whether the node is, or would be, the destination's."""
-        good = (MoveOutcome.MOVED, MoveOutcome.WOULD_MOVE, MoveOutcome.ALREADY_THERE)
-        return self.outcome in good
+        return self.outcome not in {MoveOutcome.NO_RECORD, MoveOutcome.REFUSED}
 
     def refused(self, guard: str, reason: str) -> Move:
         """The move with the result that a guard keeps the node."""
@@ -117,12 +114,12 @@ class Mover(Part):
         return sorted(node.uuid for node in nodes)
 
     def nodes_of_service(self, host: str) -> Sequence[str]:
-        """The uuids of the nodes that a service has in the records, or its instances, sorted.
+        """The uuids of a service's nodes and of its instances without one, sorted.
 
         :raises ServiceNotFound: there is no such service.
         """
         self._db.services.get(host)
-        carriers = {each.node for each in self._db.instances.list(host) if each.node}
+        carriers = {each.node or each.uuid for each in self._db.instances.list(host)}
         return sorted(carriers.union(self._db.compute_nodes.uuids(host)))
 
     def move(self, nodes: Sequence[str]) -> Iterator[Move]:
@@ -155,20 +152,18 @@ class Mover(Part):
         if move.outcome is not MoveOutcome.WOULD_MOVE:
             return move
         values = {"host": self._destination, "updated_at": self._db.now()}
-        carried = _INSTANCE.c.node == node
-        # Where the node has a record, too, from before or after it had pools.
-        in_pool = sa.select(_INSTANCE.c.uuid).where(carried, _INSTANCE.c.pool.is_not(None))
-        claim = {"instance_uuid": uuid} if (uuid := connection.scalar(in_pool)) else {}
         owned = sa.update(_NODE).where(_NODE.c.uuid == node, _NODE.c.host == move.source)
-        connection.execute(owned.values({**values, **claim}))
-        connection.execute(sa.update(_INSTANCE).where(carried).values({**values, "pool": None}))
+        # Of a pool's node that has a record, too, it is not the claim yet.
+        connection.execute(owned.values({**values, "instance_uuid": move.instance}))
+        carried = sa.update(_INSTANCE).where(_carried_by(node))
+        connection.execute(carried.values({**values, "pool": None}))
         return dataclasses.replace(move, outcome=MoveOutcome.MOVED)
 
     def _decide(self, connection: sa.Connection, node: str, *, lock: bool) -> Move:
         """What is to become of a node by the records, which ``lock`` keeps as they are."""
         known = {row.host: row for row in services.select_all(connection, lock=lock)}
         owned = sa.select(*_OWNED).where(_NODE.c.uuid == node)
-        carried = sa.select(*_CARRIED).where(_INSTANCE.c.node == node)
+        carried = sa.select(*_CARRIED).where(_carried_by(node))
         if lock:
             owned, carried = owned.with_for_update(), carried.with_for_update()
         record: Any = connection.execute(owned).one_or_none()
@@ -235,15 +230,17 @@ class Mover(Part):
     def _compared(self, client: IronicClient, move: Move) -> Move:
         """The move, refused if Ironic has it otherwise than the records or the destination."""
         try:
-            node = client.get_node(move.node)
+            look_up = client.node_of_instance if move.node == move.instance else client.get_node
+            node = look_up(move.node)
         except exceptions.IronicUnreachable:
             raise
         except exceptions.IronicVirtError as exc:
             return move.refused("ironic-node", str(exc))
+        if node is None:
+            return move
         service = self._db.services.get(move.destination)
-        group = service.conductor_group
-        target = TargetSet(None if group is None else group.lower(), service.shard_key)
-        if why := target.why_outside(node):
+        group = service.conductor_group and service.conductor_group.lower()
+        if why := TargetSet(group, service.shard_key).why_outside(node):
             return move.refused(
                 "ironic-target",
                 f"compute service {move.destination!r} would not serve it: {why}",
@@ -251,6 +248,12 @@ class Mover(Part):
         if why := _disagreement(move, node):
             return move.refused("ironic-server", why)
         return move
+
+
+def _carried_by(node: str) -> sa.ColumnElement[bool]:
+    """The instance on a node, or by its own uuid one that has none yet."""
+    waits = sa.and_(_INSTANCE.c.uuid == node, _INSTANCE.c.node.is_(None))
+    return sa.or_(_INSTANCE.c.node == node, waits)
 
 
 def _disagreement(move: Move, node: Node) -> str | None:

@@ -95,9 +95,8 @@ def _has_it(instance: Instance, arguments: Arguments) -> str | None:
 
 def _lacks_it(instance: Instance, arguments: Arguments) -> str | None:
     has = [port.id for port in instance.ports]
-    if arguments["vif"] in has:
-        return None
-    return f"it has no interface {arguments['vif']}; it has {', '.join(has) or 'none'}"
+    reason = f"it has no interface {arguments['vif']}; it has {', '.join(has) or 'none'}"
+    return None if arguments["vif"] in has else reason
 
 
 def _rebuilt(instance: Instance) -> dict[str, Any]:

@@ -127,9 +127,9 @@ class ComputeNodes(Part):
         may_be_free = sa.or_(_NODE.c.available == sa.true(), _NODE.c.cleaning == sa.true())
         values = {"available": False, "cleaning": False, "updated_at": self._db.now()}
         update = sa.update(_NODE).where(_NODE.c.host == host, may_be_free).values(values)
-        if uuids is None:
-            return connection.execute(update).rowcount
-        pages = (update.where(_NODE.c.uuid.in_(page)) for page in chunks(sorted(uuids)))
+        pages = [update]
+        if uuids is not None:
+            pages = [update.where(_NODE.c.uuid.in_(page)) for page in chunks(sorted(uuids))]
         return sum(connection.execute(page).rowcount for page in pages)
 
     @writes

@@ -156,8 +156,7 @@ def notify(state: str) -> None:
 
 
 def _patience(conf: cfg.ConfigOpts) -> float:
-    try:
+    # A file that was changed while we run may hold anything.
+    with contextlib.suppress(ValueError):
         return float(conf.graceful_shutdown_timeout)
-    except ValueError:
-        # A file that was changed while we run may hold anything.
-        return 0.0
+    return 0.0

@@ -308,10 +308,9 @@ class Service:
         return {"conductor_group": ironic.conductor_group, "shard_key": ironic.shard_key}
 
     def _registered(self) -> records.ComputeService | None:
-        try:
+        with contextlib.suppress(ServiceNotFound):
             return self._db.services.get(self.host)
-        except ServiceNotFound:
-            return None
+        return None
 
     def _task_ended(self, instance: records.Instance) -> None:
         if instance.node is not None:

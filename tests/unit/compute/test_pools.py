@@ -327,3 +327,22 @@ def test_an_instance_of_a_service_that_is_down_moves_to_another(set_stage, fake,
     assert fake.allocations() == []
     assert destination.pool("gold~b").free == 3
     assert move("a").outcome is MoveOutcome.NO_RECORD
+
+
+@pytest.mark.parametrize("reserved", [False, True])
+def test_an_instance_without_a_node_leaves_a_dead_service(set_stage, fake, reserved) -> None:
+    node = fake.add_node(resource_class="gold")
+    source = set_stage("a", ironic=IRONIC).begin()
+    destination = set_stage("b", ironic=IRONIC).begin()
+    uuid = source.create(pool="gold~a")
+    source.db.services.update("a", forced_down=True)
+    if reserved:
+        # The service died before it wrote down which node Ironic had reserved.
+        source.service.driver.prepare_for_spawn(source.instance(uuid))
+    mover = Mover(source.db, source.service.driver._site.client, "b", force=True)
+    (move,) = mover.move(mover.nodes_of_service("a"))
+    assert (move.node, move.outcome, move.instance) == (uuid, MoveOutcome.MOVED, uuid)
+    source.db.services.delete("a")
+    settle([destination])
+    instance = destination.instance(uuid)
+    assert (instance.host, instance.node, instance.vm_state) == ("b", node, "active")
