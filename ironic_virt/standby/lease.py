@@ -330,9 +330,9 @@ class Lease:
         note = dataclasses.replace(self._note, foreign_reports=self.foreign_reports, lacks=lacks)
         if note == self._noted and self._clock() < self._note_due:
             return
-        self._noted, self._note_due = note, self._clock() + self._timing.lock
+        self._noted, self._note_due = note, self._clock() + self._timing.lock / 3
         with contextlib.suppress(exceptions.StandbyBackendFailed):
-            self._lock.write_note(self._host, note, 3 * self._timing.lock)
+            self._lock.write_note(self._host, note, self._timing.lock)
 
     def _notes(self) -> list[Note]:
         with contextlib.suppress(exceptions.StandbyBackendFailed):

@@ -95,6 +95,7 @@ class Process:
 
     def write_note(self, host: str, note: Note, seconds: int) -> None:
         self.backend.notes[self] = note
+        self.note_ends = self.backend.now + seconds
 
     def read_notes(self, host: str) -> list[Note]:
         return sorted(self.backend.notes.values(), key=lambda note: not note.active)
@@ -264,6 +265,7 @@ def test_a_process_that_waits_says_who_holds_the_lease(caplog, monkeypatch) -> N
     assert "machine-1, version 1.2.3, since 2026-11-26 10:00:00 UTC" in caplog.text
     seen = backend.notes[second]
     assert (seen.active, seen.pid) == (False, os.getpid())
+    assert second.note_ends - backend.now <= ETCD.lock, "not long after it has died"
     backend.now += ETCD.renew
     second.lease.renew()
     assert backend.notes[second].active
