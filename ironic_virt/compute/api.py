@@ -215,11 +215,10 @@ def _outcome(request: records.Instance, instance: records.Instance) -> Outcome |
     if instance.is_deleted:
         was_wanted = request.is_deleted or request.task_state == TaskState.DELETING
         return Outcome(instance, None if was_wanted else "the server was deleted meanwhile")
-    request_id = request.request_id
-    if instance.task_state is not None and instance.request_id == request_id:
+    if instance.task_state is not None and instance.request_id == request.request_id:
         return None
     fault = instance.fault
-    failed = fault is not None and fault.request_id == request_id
+    failed = fault is not None and fault.request_id == request.request_id
     return Outcome(instance, fault.message if fault and failed else None)
 
 

@@ -100,11 +100,10 @@ def take_ports(connection: sa.Connection, instance: str, ports: Iterable[str]) -
     :raises PortTaken: another instance has one of them.
     """
     for port in ports:
-        row = {"port_id": port, "instance_uuid": instance}
         try:
             # If an instance has it, only this is undone.
             with connection.begin_nested():
-                connection.execute(sa.insert(_PORT).values(row))
+                connection.execute(sa.insert(_PORT).values(port_id=port, instance_uuid=instance))
         except db_exception.DBDuplicateEntry as exc:
             holder = port_holder(connection, port)
             if holder != instance:

@@ -167,7 +167,10 @@ class ComputeNodes(Part):
 
 def _report_values(node: records.ComputeNode) -> Mapping[str, Any]:
     """What a service reports of a node, as the columns :data:`_REPORTED`."""
-    values = {name: getattr(node, name, None) for name in _REPORTED}
+    values: dict[str, Any] = {name: getattr(node, name, None) for name in _REPORTED}
+    for name in ("name", "cpu_arch", "resource_class"):
+        # PostgreSQL refuses zero bytes, and with them the reports of all nodes.
+        values[name] = values[name] and values[name].replace("\0", "\ufffd")
     values["placement_class"] = placement_class(node.resource_class) if node.resource_class else ""
     values["available"] = node.available and not node.in_use
     values["cleaning"] = node.cleaning and not node.in_use

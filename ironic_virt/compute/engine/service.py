@@ -271,8 +271,7 @@ class Service:
             troubles.append("The records are out of reach")
         elif not self.may_act():
             troubles.append("The service has not reported for too long and counts as down")
-        if self._ironic_trouble:
-            error = self._ironic_trouble
+        if error := self._ironic_trouble:
             troubles.append(f"Ironic could not be asked at the last refresh: {error}")
         return troubles
 

@@ -35,6 +35,10 @@ def test_a_record_says_what_was_reported(db: Database) -> None:
     for name in {field.name for field in dataclasses.fields(node)} - {"host", "created_at"}:
         assert getattr(found, name) == getattr(node, name), name
     assert (found.host, found.instance_uuid, found.created_at) == ("one", None, db.now())
+    odd = dataclasses.replace(node, cpu_arch="x\0", resource_class="a\0b")
+    db.compute_nodes.save("one", [odd, report()])
+    found = db.compute_nodes.get(node.uuid)
+    assert (found.cpu_arch, found.resource_class) == ("x\ufffd", "a\ufffdb")
 
 
 def test_only_differences_are_written(db: Database, clock: Clock) -> None:
