@@ -248,7 +248,7 @@ def _check(new: records.NewInstance, count: int) -> None:
         raise InvalidRequest("a server has networks or ports, not both")
     if new.requested_node is not None and count > 1:
         raise InvalidRequest("several servers can't have the same node: create one")
-    ids = [port.id for port in new.ports]
+    ids = [port.id.lower() for port in new.ports]
     for port in ids:
         check_port(port)
     if len(set(ids)) != len(ids):

@@ -7,7 +7,8 @@ can't have one node; a unique key keeps an instance from having two.  A place in
 written to the instance's row, and Ironic's allocation decides about the node.
 
 Ironic attaches a port to a node even if another node has it; the other one loses its network.  So
-there is a row for each port that an instance has or is being given, with a unique key.
+there is a row for each port that an instance has or is being given, with a unique key: its id in
+small letters, since Neutron on MariaDB finds a port by its id in capitals, too.
 
 Functions work within a transaction of the caller's.
 """
@@ -26,9 +27,7 @@ from ironic_virt.compute.db import records, services, tables
 from ironic_virt.compute.db.compute_nodes import UNUSED
 
 _NODE = tables.compute_nodes
-_INSTANCE = tables.instances
 _PORT = tables.instance_ports
-
 
 Place = records.ComputeNode | records.NodePool
 """The node or pool that was picked, with the service that is thought to own it."""
@@ -91,7 +90,8 @@ def release_nodes(
 
 def port_holder(connection: sa.Connection, port: str) -> str | None:
     """The uuid of the instance that has a port or is being given it; ``None``: none."""
-    return connection.scalar(sa.select(_PORT.c.instance_uuid).where(_PORT.c.port_id == port))
+    holder = sa.select(_PORT.c.instance_uuid).where(_PORT.c.port_id == port.lower())
+    return connection.scalar(holder)
 
 
 def take_ports(connection: sa.Connection, instance: str, ports: Iterable[str]) -> None:
@@ -100,10 +100,11 @@ def take_ports(connection: sa.Connection, instance: str, ports: Iterable[str]) -
     :raises PortTaken: another instance has one of them.
     """
     for port in ports:
+        row = sa.insert(_PORT).values(port_id=port.lower(), instance_uuid=instance)
         try:
             # If an instance has it, only this is undone.
             with connection.begin_nested():
-                connection.execute(sa.insert(_PORT).values(port_id=port, instance_uuid=instance))
+                connection.execute(row)
         except db_exception.DBDuplicateEntry as exc:
             holder = port_holder(connection, port)
             if holder != instance:
@@ -115,5 +116,5 @@ def release_ports(connection: sa.Connection, instance: str, keep: Iterable[str] 
 
     :param keep: the ids of those that it keeps.
     """
-    leaving = (_PORT.c.instance_uuid == instance, _PORT.c.port_id.not_in(list(keep)))
-    connection.execute(sa.delete(_PORT).where(*leaving))
+    gone = sa.func.lower(_PORT.c.port_id).not_in([port.lower() for port in keep])
+    connection.execute(sa.delete(_PORT).where(_PORT.c.instance_uuid == instance, gone))

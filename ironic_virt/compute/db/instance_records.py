@@ -165,9 +165,8 @@ class Instances(Outcomes):
             values = {**records.fields(new), **place_values(place), **state}
             values |= {"request_id": request_id, "created_at": current_time}
             instances.append(records.Instance(**values))
-        rows = [records.fields(instance) for instance in instances]
         try:
-            connection.execute(sa.insert(_INSTANCE), rows)
+            connection.execute(sa.insert(_INSTANCE), list(map(records.fields, instances)))
         except db_exception.DBDuplicateEntry as exc:
             raise errors.InstanceExists(choices[0][0].uuid) from exc
         for new, _ in choices:

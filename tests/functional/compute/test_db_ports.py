@@ -58,15 +58,15 @@ def held(db: Database) -> dict[str, str]:
 
 
 def test_a_port_is_held_from_the_request_until_it_is_gone(db: Database) -> None:
-    uuid = active(db, "a")
+    uuid = active(db, "A")
     attach(db, uuid, "b")
     assert held(db) == {"a": uuid, "b": uuid}
     ended(db, uuid, ATTACHING, vm_state=VmState.ACTIVE)
-    db.instances.request(uuid, DETACHING, {"vif": "a"})
+    db.instances.request(uuid, DETACHING, {"vif": "A"})
     assert held(db) == {"a": uuid, "b": uuid}
     failed(db, uuid, DETACHING, FAULT, vm_state=VmState.ACTIVE)
     assert held(db) == {"a": uuid, "b": uuid}
-    db.instances.request(uuid, DETACHING, {"vif": "a"})
+    db.instances.request(uuid, DETACHING, {"vif": "A"})
     ended(db, uuid, DETACHING, vm_state=VmState.ACTIVE)
     assert held(db) == {"b": uuid}
     attach(db, uuid, "c")
@@ -82,8 +82,9 @@ def test_a_port_is_held_from_the_request_until_it_is_gone(db: Database) -> None:
 
 def test_a_port_of_one_instance_is_not_attached_to_another(db: Database) -> None:
     first, second = active(db, "a"), active(db, "b")
-    with pytest.raises(errors.ConflictingRequest, match=f"{first} has the interface a"):
-        attach(db, second, "a")
+    for port in ("a", "A"):
+        with pytest.raises(errors.ConflictingRequest, match=f"{first} has the interface {port}"):
+            attach(db, second, port)
     attach(db, second, "c")
     # What is on its way counts, too.
     with pytest.raises(errors.ConflictingRequest, match=f"{second} has the interface c"):
