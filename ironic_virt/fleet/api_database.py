@@ -11,7 +11,6 @@ from nova import context as nova_context
 from nova import objects
 from oslo_config import cfg
 
-from ironic_virt import exceptions
 from ironic_virt.fleet import nova_conf
 from ironic_virt.fleet.deployment import grouped
 from ironic_virt.fleet.hosts import Aggregate, Flavor, Group, Hosts
@@ -19,14 +18,10 @@ from ironic_virt.fleet.hosts import Aggregate, Flavor, Group, Hosts
 _POLICIES = ("affinity", "anti-affinity")
 
 
-class ApiDatabaseFailed(exceptions.IronicVirtError):
-    """Nova's API database did not answer, or refused."""
-
-
 def read(conf: cfg.ConfigOpts, servers: Collection[str]) -> Hosts:
     """Read it all, but only the groups of these servers."""
     admin = nova_context.get_admin_context()
-    try:
+    with nova_conf.asking():
         mappings = objects.HostMappingList.get_all(admin)
         return Hosts(
             {mapping.host: str(mapping.cell_mapping.uuid) for mapping in mappings},
@@ -40,8 +35,6 @@ def read(conf: cfg.ConfigOpts, servers: Collection[str]) -> Hosts:
             list(_make_flavors(objects.FlavorList.get_all(admin))),
             conf.default_availability_zone,
         )
-    except nova_conf.DATABASE_ERRORS as exc:
-        raise ApiDatabaseFailed(f"Nova's API database: {nova_conf.reason_of(exc)}") from exc
 
 
 def _make_aggregate(record: Any) -> Aggregate:

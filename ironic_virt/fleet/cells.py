@@ -37,10 +37,6 @@ _SERVER_COLUMNS = (
 """In the order of what :class:`Server` has."""
 
 
-class CellFailed(exceptions.IronicVirtError):
-    """A cell's database did not answer, or refused."""
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class Cell:
     """A cell of Nova: two may have one name; the context is an administrator's."""
@@ -55,10 +51,8 @@ def cells(names: Collection[str] = ()) -> list[Cell]:
     """These cells by name or uuid, or all, with the one for servers without a host at the end."""
     admin = nova_context.get_admin_context()
     read, unknown = [], set(names)
-    try:
+    with nova_conf.asking():
         mappings = objects.CellMappingList.get_all(admin)
-    except nova_conf.DATABASE_ERRORS as exc:
-        raise CellFailed(f"Nova's API database: {nova_conf.reason_of(exc)}") from exc
     for mapping in mappings:
         uuid = str(mapping.uuid)
         if names and not mapping.is_cell0() and not {mapping.name, uuid} & set(names):
@@ -72,12 +66,19 @@ def cells(names: Collection[str] = ()) -> list[Cell]:
     return sorted(read, key=lambda cell: (cell.is_cell0, cell.name, cell.uuid))
 
 
+@contextlib.contextmanager
+def _reading(cell: Cell) -> Iterator[Any]:
+    reader = main_db.get_context_manager(cell.context).reader
+    with (
+        nova_conf.asking(f"The database of cell {cell.name}", Exception),
+        reader.using(cell.context) as session,
+    ):
+        yield session
+
+
 def _select_rows(cell: Cell, statement: Any) -> Sequence[Any]:
-    try:
-        with main_db.get_context_manager(cell.context).reader.using(cell.context) as session:
-            return list(session.execute(statement))
-    except Exception as exc:
-        raise CellFailed(f"The database of cell {cell.name}: {nova_conf.reason_of(exc)}") from exc
+    with _reading(cell) as session:
+        return list(session.execute(statement))
 
 
 def services(cell: Cell, down_time: float, now: datetime.datetime) -> Iterator[Service]:
@@ -165,7 +166,7 @@ def being_built(uuids: Collection[str]) -> list[str]:
     admin = nova_context.get_admin_context()
     servers = []
     for uuid in uuids:
-        with contextlib.suppress(exception.BuildRequestNotFound):
+        with contextlib.suppress(exception.BuildRequestNotFound), nova_conf.asking():
             objects.BuildRequest.get_by_instance_uuid(admin, uuid)
             servers.append(uuid)
     return servers
@@ -173,7 +174,7 @@ def being_built(uuids: Collection[str]) -> list[str]:
 
 def clock(cell: Cell) -> datetime.datetime | None:
     """The time of the cell's database, in UTC; ``None``: it has no clock."""
-    with main_db.get_context_manager(cell.context).reader.using(cell.context) as session:
+    with _reading(cell) as session:
         if session.get_bind().dialect.name not in ("mysql", "mariadb"):
             return None
         time: datetime.datetime = session.execute(sa.select(sa.func.utc_timestamp())).scalar_one()

@@ -39,10 +39,8 @@ def held() -> Iterator[Callable[[], None]]:
 
     A database without such locks is used by a single process, and needs none.
     """
-    try:
+    with nova_conf.asking():
         engine = api.get_engine()
-    except nova_conf.DATABASE_ERRORS as exc:
-        raise Locked(f"Nova's API database: {nova_conf.reason_of(exc)}") from exc
     dialect = {"mariadb": "mysql"}.get(engine.dialect.name, engine.dialect.name)
     if dialect not in _STATEMENTS:
         yield lambda: None
@@ -50,9 +48,12 @@ def held() -> Iterator[Callable[[], None]]:
     take, ask = map(sa.text, _STATEMENTS[dialect])
     database = hashlib.sha256(str(engine.url.database).encode()).hexdigest()[:16]
     name = {"name": f"ironic-virt-fleet-{database}"}
-    with engine.connect() as connection:
-        session = connection.execution_options(isolation_level="AUTOCOMMIT")
-        if not session.execute(take, name).scalar():
+    with contextlib.ExitStack() as stack:
+        with nova_conf.asking():
+            connection = stack.enter_context(engine.connect())
+            session = connection.execution_options(isolation_level="AUTOCOMMIT")
+            is_taken = session.execute(take, name).scalar()
+        if not is_taken:
             raise Locked("another ironic-virt-fleet is changing this deployment; try again later")
 
         def check() -> None:
@@ -61,8 +62,6 @@ def held() -> Iterator[Callable[[], None]]:
                     return
             raise Locked("the lock in Nova's API database was lost; run the command again")
 
-        try:
-            yield check
-        finally:
-            # The pool would keep a connection that is only closed, and so the lock.
-            connection.invalidate()
+        # The pool would keep a connection that is only closed, and so the lock.
+        stack.callback(connection.invalidate)
+        yield check

@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from importlib import util
 from pathlib import Path
+from typing import Any
 
 import nova
 from oslo_config import cfg
@@ -17,6 +19,21 @@ from ironic_virt import exceptions
 
 DATABASE_ERRORS = (db_exception.DBError, sa_exceptions.SQLAlchemyError)
 """What Nova's engines raise: oslo.db's errors, and those of SQLAlchemy that it leaves alone."""
+
+
+class DatabaseFailed(exceptions.IronicVirtError):
+    """A database of Nova did not answer, or refused."""
+
+
+@contextlib.contextmanager
+def asking(database: str = "Nova's API database", errors: Any = DATABASE_ERRORS) -> Iterator[None]:
+    """Raise the errors of a database in the block as :class:`DatabaseFailed`."""
+    try:
+        yield
+    except errors as exc:
+        # Its first line, without the library's link.
+        reason = str(exc).partition("\n")[0].partition(" (Background on")[0]
+        raise DatabaseFailed(f"{database}: {reason}") from exc
 
 
 def load(files: Sequence[str], directories: Sequence[str] = ()) -> cfg.ConfigOpts:
@@ -38,11 +55,6 @@ def load(files: Sequence[str], directories: Sequence[str] = ()) -> cfg.ConfigOpt
     conf: cfg.ConfigOpts = nova.conf.CONF
     options.register_opts(conf)
     return conf
-
-
-def reason_of(error: Exception) -> str:
-    """The first line of a database's error, without the library's link."""
-    return str(error).partition("\n")[0].partition(" (Background on")[0]
 
 
 def _keep_native_threads() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import functools
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -22,11 +23,7 @@ from oslo_concurrency import lockutils
 from ironic_virt.fleet.plans.plan import PlanRefused
 
 BEGUN, DONE, UNDOING, UNDONE = "begun", "done", "undoing", "undone"
-
-
-def _utc_now() -> datetime.datetime:
-    return datetime.datetime.now(datetime.UTC)
-
+_utc_now = functools.partial(datetime.datetime.now, datetime.UTC)
 
 Before = tuple[str | None, str | None]
 """A node's shard and the host of its record, before it was touched."""

@@ -124,18 +124,17 @@ class NovaWorld:
         """
         context = self.cells[record.cell].context
         self._change_aggregates(record, source, target)
-        try:
-            with main_db.get_context_manager(context).writer.using(context) as session:
-                self._move(session, record, source, target)
-        except (MoveRefused, db_exception.DBDuplicateEntry) as exc:
-            if record.host != target:
-                self._change_aggregates(record, target, source)
-            if isinstance(exc, MoveRefused):
-                raise
-            raise MoveRefused(f"host {target} already has a record of node {record.name}") from exc
-        except nova_conf.DATABASE_ERRORS as exc:
-            reason = nova_conf.reason_of(exc)
-            raise cells.CellFailed(f"The database of cell {record.cell}: {reason}") from exc
+        with nova_conf.asking(f"The database of cell {record.cell}"):
+            try:
+                with main_db.get_context_manager(context).writer.using(context) as session:
+                    self._move(session, record, source, target)
+            except (MoveRefused, db_exception.DBDuplicateEntry) as exc:
+                if record.host != target:
+                    self._change_aggregates(record, target, source)
+                if isinstance(exc, MoveRefused):
+                    raise
+                words = f"host {target} already has a record of node {record.name}"
+                raise MoveRefused(words) from exc
 
     def _change_aggregates(self, record: Record, source: str, target: str) -> None:
         removed = {aggregate.uuid for aggregate in self.hosts.only_of(source, target)}

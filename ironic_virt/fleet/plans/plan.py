@@ -139,8 +139,6 @@ def write(plan: Plan, path: Path) -> None:
             yaml.dump(
                 document, file, Dumper=dumper, sort_keys=False, width=200, default_flow_style=None
             )
-    except FileExistsError as exc:
-        raise PlanRefused(f"{path} already exists; name another file, or remove it") from exc
     except OSError as exc:
         raise PlanRefused(f"{path}: {exc.strerror}") from exc
 

@@ -73,13 +73,12 @@ def run(
 def _attempt_step(act: Callable[..., None], *arguments: Any) -> tuple[Effect, str] | None:
     """Act, and return the outcome and the reason if that failed."""
     try:
-        act(*arguments)
+        with nova_conf.asking("Nova's database"):
+            act(*arguments)
     except MoveRefused as exc:
         return Effect.REFUSED, str(exc)
     except (exceptions.IronicVirtError, exception.NovaException) as exc:
         return Effect.FAILED, str(exc)
-    except nova_conf.DATABASE_ERRORS as exc:
-        return Effect.FAILED, f"Nova's database: {nova_conf.reason_of(exc)}"
     return None
 
 

@@ -208,8 +208,7 @@ def test_a_dry_run_changes_nothing(tmp_path: Path) -> None:
     _, world, made = given((3, 3), tmp_path / "plan.yaml")
     before = world.state()
     reports = list(apply.run(made, world, None))
-    assert outcomes(reports) == {Effect.WOULD}
-    assert len(reports) == 6
+    assert [one.outcome for one in reports] == [Effect.WOULD] * 6
     assert all(
         f"node {one.change.node} to {one.change.shard[1]}; " in one.reason for one in reports
     )
@@ -299,7 +298,6 @@ DECISIONS: dict[str, tuple[dict[str, Any], Effect, str]] = {
     "the record has moved": ({"node": {"shard": "b"}, "record": AT_B}, Effect.WOULD, ""),
     "the server has moved": ({"node": {"shard": "b"}, "server": AT_B}, Effect.WOULD, ""),
     "busy": ({"server": {"task_state": "rebuilding"}}, Effect.WAITS, "is rebuilding"),
-    "another server": ({"server": {"uuid": "other"}}, Effect.REFUSED, "it carries"),
     "done": ({"node": {"shard": "B"}, "record": AT_B, "server": AT_B}, Effect.ALREADY, ""),
 }
 

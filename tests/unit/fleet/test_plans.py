@@ -357,7 +357,6 @@ def test_a_file_that_was_cut_off_or_edited(tmp_path: Path) -> None:
     for was, becomes, why in (
         ("shard: [compute-a, compute-b]", "shard: [compute-x, compute-b]", "or was edited"),
         ("shard: [compute-a, compute-b]", "shard: [compute-a, compute-x]", "whose shard is not"),
-        ("shard: [compute-a, compute-b]", "shard: [compute-a, null]", "whose shard is not"),
         ("shard: [compute-a, compute-b]", "shard: compute-b", "not a plan: Expected `array`"),
     ):
         assert was in whole
@@ -369,8 +368,7 @@ def test_a_file_that_was_cut_off_or_edited(tmp_path: Path) -> None:
 def test_the_instructions_name_each_service_to_stop_once() -> None:
     plan = strategies.drain(fleet({A: 9, B: 0, C: 3}), A, [B, C])
     said = list(summary.instructions(plan, fleet({A: 9, B: 0, C: 3}), "plan.yaml"))
-    assert [line for line in said if "Stop nova-compute" in line] == [said[1]]
-    assert A in said[1]
+    assert [line for line in said if f"Stop nova-compute on {A}" in line] == [said[1]]
     ring = fleet({A: 1, B: 1}, shards=False)
     plan = strategies.keep(ring, accepted=["node-in-two-target-sets"])
     kept = summary.instructions(plan, ring, "plan.yaml")
