@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from ironic_virt.fleet.plans.plan import Plan
     from ironic_virt.fleet.reading import Reader
 
-
 T = TypeVar("T")
 _PAUSE = 5.0
 

@@ -74,12 +74,10 @@ def read(
             default_config_dirs=[],
             **command,
         )
-    except (cfg.ConfigFilesNotFoundError, cfg.ConfigFilesPermissionDeniedError) as exc:
-        raise exceptions.InvalidConfiguration("--config-file", str(exc)) from exc
-    except cfg.ConfigFileParseError as exc:
-        raise exceptions.InvalidConfiguration("--config-file", f"not an ini file: {exc}") from exc
     except cfg.ConfigFileValueError as exc:
         raise exceptions.InvalidConfiguration("a value in the file", str(exc)) from exc
+    except cfg.Error as exc:
+        raise exceptions.InvalidConfiguration("--config-file", unknown.reason_of(exc)) from None
     except UnicodeDecodeError as exc:
         raise exceptions.InvalidConfiguration("--config-file", f"no text in UTF-8: {exc}") from exc
     _anchor(conf)
@@ -132,13 +130,11 @@ def check_but_ironic(conf: cfg.ConfigOpts) -> list[str]:
     read_each(service.GROUP, conf[service.GROUP], service.OPTIONS)
     read_each(scheduler.GROUP, conf[scheduler.GROUP], scheduler.OPTIONS)
     service.check(conf)
-    return [
-        warning
-        for part in (service, scheduler)
-        for warning in unknown.check(
-            conf, part.GROUP, {*conf[part.GROUP], *unknown.names(part.OPTIONS)}
-        )
-    ]
+    warnings = []
+    for part in (service, scheduler):
+        known = {*conf[part.GROUP], *unknown.names(part.OPTIONS)}
+        warnings += unknown.check(conf, part.GROUP, known)
+    return warnings
 
 
 def read_each(section: str, group: Any, opts: Iterable[cfg.Opt]) -> None:

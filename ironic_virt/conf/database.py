@@ -86,7 +86,5 @@ def load(config_files: Sequence[str], args: Sequence[str] = ()) -> cfg.ConfigOpt
 def is_embedded(conf: cfg.ConfigOpts) -> bool:
     """Whether no connection was set, so that the database is our own to look after."""
     location = conf.get_location("connection", GROUP)
-    return location is None or location.location in {
-        cfg.Locations.opt_default,
-        cfg.Locations.set_default,
-    }
+    defaults = cfg.Locations.opt_default, cfg.Locations.set_default
+    return location is None or location.location in defaults

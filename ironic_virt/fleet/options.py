@@ -126,7 +126,8 @@ def read(host: str, paths: Sequence[str]) -> ServiceOptions:
         conf(arguments, project="nova", default_config_files=[], default_config_dirs=[])
         defaults, written = (unknown.read_values(conf, name) for name in ("DEFAULT", ironic.GROUP))
     except (OSError, ValueError, cfg.Error) as exc:
-        raise exceptions.InvalidConfiguration(", ".join(paths), f"can't be read: {exc}") from exc
+        reason = f"can't be read: {unknown.reason_of(exc)}"
+        raise exceptions.InvalidConfiguration(", ".join(paths), reason) from None
     if host and defaults.get("host", host) != host:
         raise exceptions.InvalidConfiguration(
             ", ".join(paths), f"its [DEFAULT] host is {defaults['host']}, not {host}"

@@ -162,7 +162,7 @@ def test_a_file_that_may_not_be_read_is_an_error_that_names_it(tmp_path, monkeyp
     ("content", "says"),
     [
         (None, r"it\.conf"),
-        (b"ironic:\n  - auth_type\n", r"it\.conf"),
+        (b"[ironic]\npassword = a\nhunt'er2\n", r"not an ini file: .*it\.conf, line 3$"),
         (b"\xff\xfe\n", "no text in UTF-8"),
     ],
     ids=["missing", "no ini file", "no text"],
@@ -171,8 +171,9 @@ def test_a_file_that_cannot_be_read_is_an_error_that_names_it(tmp_path, content,
     path = tmp_path / "it.conf"
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(exceptions.InvalidConfiguration, match=says):
+    with pytest.raises(exceptions.InvalidConfiguration, match=says) as error:
         conf.load([str(path)])
+    assert "er2" not in str(error.value), "it may be a password"
 
 
 # -- authentication ---------------------------------------------------------------
