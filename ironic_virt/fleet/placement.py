@@ -63,10 +63,6 @@ class PlacementClient:
     def _json(self, path: str) -> Any:
         return self.ask("get", path, good=(_OK,)).json()
 
-    def clock_ahead(self) -> float | None:
-        """How many seconds its clock is ahead of this machine's; ``None``: unknown."""
-        return seconds_ahead(self.ask("get", "/", good=(_OK,)).headers.get("Date"))
-
     def providers(self) -> dict[str, Provider]:
         """All providers, by uuid."""
         listed = self._json("/resource_providers")["resource_providers"]

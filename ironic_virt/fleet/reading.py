@@ -126,7 +126,7 @@ class Reader:
 
     def _with_placement(self, deployment: Deployment) -> Deployment:
         client = PlacementClient()
-        ahead = client.clock_ahead()
+        ahead = seconds_ahead(client.ask("get", "/", good=(200,)).headers.get("Date"))
         placement = _placement(deployment, client, self.progress)
         consumers = {consumer for each in placement.allocations.values() for consumer in each}
         servers = dict(deployment.servers)

@@ -91,8 +91,8 @@ class Decision:
     moves: bool = False
 
 
-def decide(seen: Seen) -> Decision:
-    """Decide what to do for a change."""
+def decide(seen: Seen, is_begun: bool = False) -> Decision:
+    """Decide what to do for a change; of one that was begun, aggregates may be left to do."""
     change, node, record = seen.change, seen.node, seen.record
     before, after = change.host
     if isinstance(node, exceptions.IronicError):
@@ -113,7 +113,7 @@ def decide(seen: Seen) -> Decision:
     owners = {record.host, *(server.host for server in seen.servers)} if record else {after}
     moves = owners != {after}
     if not sets_shard and not moves:
-        return Decision(Effect.ALREADY)
+        return Decision(Effect.WOULD if is_begun else Effect.ALREADY)
     uuids = [server.uuid for server in seen.servers]
     is_busy = any(server.task_state is not None for server in seen.servers)
     if not is_busy and uuids != ([node.instance_uuid] if node.instance_uuid else []):
@@ -171,7 +171,9 @@ def run(
         for begin in range(0, len(changes), BATCH):
             world.check()
             batch = changes[begin : begin + BATCH]
-            looks = [(seen, decide(seen)) for seen in _look(batch, world, pool)]
+            unended = journal.unended() if journal is not None else ()
+            observed = _look(batch, world, pool)
+            looks = [(seen, decide(seen, seen.change.node in unended)) for seen in observed]
             chosen = [look for look in looks if look[1].outcome is Effect.WOULD][:remaining]
             remaining -= len(chosen)
             reports: dict[str, Report[Change]] = {}
@@ -218,6 +220,9 @@ def _change_node(world: NovaWorld, seen: Seen, decision: Decision) -> Report[Cha
                 if record.host != change.host[1]:
                     world.set_shard(change.node, *reversed(change.shard))
                 raise
+        elif change.moves_record and record is not None:
+            # A killed run may have changed them, and not the record.
+            world.change_aggregates(record, change.host[0] or "", change.host[1])
     except MoveRefused as exc:
         return Report(change, Effect.REFUSED, str(exc))
     except exceptions.IronicVirtError as exc:

@@ -79,6 +79,10 @@ class Journal:
             node: self._before[node] for node, state in self._states.items() if state != UNDONE
         }
 
+    def unended(self) -> set[str]:
+        """The nodes whose last change was begun, but not recorded as done."""
+        return {node for node, state in self._states.items() if state in (BEGUN, UNDOING)}
+
     def _take(self, entry: _Entry) -> None:
         # A node that is begun again may be half-way: its first state counts.
         if self._states.get(entry.node, UNDONE) == UNDONE:

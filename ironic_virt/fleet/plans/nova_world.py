@@ -118,25 +118,24 @@ class NovaWorld:
     def move(self, record: Record, source: str, target: str) -> None:
         """Give a record, and the server on it, to a host, in one transaction.
 
-        First its provider leaves the aggregates of the one host and joins those of the other.
-
         :raises MoveRefused: the record is not as it was read; nothing was changed.
         """
         context = self.cells[record.cell].context
-        self._change_aggregates(record, source, target)
+        self.change_aggregates(record, source, target)
         with nova_conf.asking(f"The database of cell {record.cell}"):
             try:
                 with main_db.get_context_manager(context).writer.using(context) as session:
                     self._move(session, record, source, target)
             except (MoveRefused, db_exception.DBDuplicateEntry) as exc:
                 if record.host != target:
-                    self._change_aggregates(record, target, source)
+                    self.change_aggregates(record, target, source)
                 if isinstance(exc, MoveRefused):
                     raise
                 words = f"host {target} already has a record of node {record.name}"
                 raise MoveRefused(words) from exc
 
-    def _change_aggregates(self, record: Record, source: str, target: str) -> None:
+    def change_aggregates(self, record: Record, source: str, target: str) -> None:
+        """Have a record's provider leave the one host's aggregates and join the other's."""
         removed = {aggregate.uuid for aggregate in self.hosts.only_of(source, target)}
         added = {aggregate.uuid for aggregate in self.hosts.only_of(target, source)}
         if removed or added:

@@ -53,11 +53,6 @@ class Target:
         """The record's and the provider's."""
         return self.resource.hypervisor_hostname
 
-    @property
-    def uuid(self) -> str:
-        """The record's and the provider's."""
-        return self.resource.uuid
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Move:

@@ -114,7 +114,7 @@ class _Steps:
         context, placement = self._context, self.world.placement
         with self._stopped(), nova_utils.temporary_mutation(context, read_deleted="yes"):
             try:
-                record = objects.ComputeNode.get_by_uuid(context, target.uuid)
+                record = objects.ComputeNode.get_by_uuid(context, target.resource.uuid)
             except exception.ComputeHostNotFound:
                 record = objects.ComputeNode(context)
             is_there = "id" in record and not record.deleted
@@ -125,7 +125,7 @@ class _Steps:
                 for provider in target.replaced
                 for aggregate in placement.of(provider, "aggregates")
             }
-            placement.offer(target.uuid, target.name, target.inventory, aggregates)
+            placement.offer(target.resource.uuid, target.name, target.inventory, aggregates)
             if is_there:
                 return
             record.host, record.service_id = self.service.host, self.service.id
@@ -140,7 +140,7 @@ class _Steps:
 
     def move(self, move: Move, target: Target) -> None:
         """Give a server another record, and its allocation another provider."""
-        server, instances = move.server, models.Instance
+        server, instances, uuid = move.server, models.Instance, target.resource.uuid
         with self._stopped() as session:
             # Nova's API deletes a server of a stopped service by itself; it waits for this.
             row = session.execute(
@@ -154,11 +154,11 @@ class _Steps:
                 )
                 .with_for_update()
             ).first()
-            record = self._own_record(session, target.uuid)
+            record = self._own_record(session, uuid)
             if row is None or record is None:
                 raise MoveRefused("its records have just changed")
             owner = server.project_id or "", server.user_id or ""
-            self.world.placement.allocate(server.uuid, target.uuid, *owner, instead_of=move.source)
+            self.world.placement.allocate(server.uuid, uuid, *owner, instead_of=move.source)
             moment = datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
             row_values = {"node": target.name, "compute_id": record.id, "updated_at": moment}
             session.execute(sa.update(instances).where(instances.id == row.id).values(row_values))

@@ -29,8 +29,7 @@ def test_without_nova_it_says_where_to_run_it(monkeypatch, capsys) -> None:
 
 
 def test_progress_is_said_at_times() -> None:
-    now = [0.0]
-    lines = io.StringIO()
+    now, lines = [0.0], io.StringIO()
     show = fleet.Progress(lines, lambda: now[0])
     for done in range(1, 16):
         now[0] += 1.0

@@ -329,7 +329,6 @@ def test_a_file_is_read_as_written_and_undone_by_the_journal(tmp_path_factory, d
         ("[]", "not a plan"),
         ("version: 7", "version 7"),
         ("version: 2", "not a plan: Object missing"),
-        ("node: [a]", "has the shard|not a plan"),
     ],
 )
 def test_a_file_that_is_no_plan(tmp_path: Path, text: str, why: str) -> None:

@@ -42,13 +42,13 @@ def carried_out(
 ) -> Deployment:
     """The deployment afterwards, as it is if the run was cut off after so many steps."""
     records = {record.name: record for record in deployment.records}
-    for number, target in enumerate(done.targets.values(), start=500):
-        records.setdefault(target.name, Record("cell1", number, target.uuid, "a", target.name))
+    for number, (name, target) in enumerate(done.targets.items(), start=500):
+        uuid = target.resource.uuid
+        records.setdefault(name, Record("cell1", number, uuid, "a", name))
     servers = dict(deployment.servers)
     for move in done.moves[:moves]:
         if move.target is not None:
-            uuid = move.server.uuid
-            servers[uuid] = dataclasses.replace(servers[uuid], node=move.target)
+            servers[move.server.uuid] = dataclasses.replace(move.server, node=move.target)
     if moves is None:
         for record in done.emptied[:removed]:
             del records[record.name]

@@ -64,7 +64,6 @@ def test_it_is_watched_for_twice_its_interval_or_its_files() -> None:
         (True, {}, "answers over RPC"),
         (False, {"reports": 101}, "has reported while"),
         (None, {"last_seen": NOW + datetime.timedelta(seconds=1)}, "has reported while"),
-        (False, {"forced_down": False}, "has reported while"),
         (False, {"id": 2}, "has reported while"),
     ],
 )
@@ -92,5 +91,4 @@ def test_one_that_was_deleted_is_asked_too() -> None:
 def test_one_that_reports_after_the_watch_runs_again() -> None:
     found, _ = watched(QUIET)
     assert "has reported again" in str(found.why_running("a", changed(QUIET, reports=101)))
-    assert "force it down" in str(found.why_running("a", changed(QUIET, forced_down=False)))
     assert "has reported again" in str(Watched().why_running("a", QUIET))
