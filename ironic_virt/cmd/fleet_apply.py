@@ -52,8 +52,7 @@ class _Carried(FleetCommand):
         """Check everything, carry the plan out, and check again."""
         plan = plans.read(args.plan, edited=args.edited)
         if args.dry_run:
-            journal = Journal(args.plan)
-            reports = self._run(plan, journal, args, lambda: None)
+            reports = self._run(plan, Journal(args.plan), args, lambda: None)
         else:
             # Reading it initializes Nova, which the lock needs.
             assert self.conf

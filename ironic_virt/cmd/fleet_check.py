@@ -108,9 +108,7 @@ class Check(FleetCommand):
             if lease.age is not None:
                 self.say(f"{host}: {lease}")
         if not deployment.whole:
-            self.say(
-                "Not checked: cells that were not read, and what only all cells together show"
-            )
+            self.say("Not checked: cells that were not read, and what only all cells show")
         counts = collections.Counter(finding.severity.value for finding in findings)
         words = ", ".join(f"{count} {name}" for name, count in counts.items()) or "nothing"
         self.say(

@@ -38,10 +38,8 @@ class Unprotect(FleetCommand):
         client, dry_run = IronicClient.from_conf(reader.conf), args.dry_run
         run = unprotect_nodes(deployment, args.hosts, client, dry_run=dry_run)
         reports = self.collected(run, lambda node: "protected nodes")
+        host_of = deployment.host_of
         return [
-            (
-                *(deployment.host_of(node), node.uuid, node.name, node.instance_uuid),
-                *(outcome.value, reason),
-            )
+            (host_of(node), node.uuid, node.name, node.instance_uuid, outcome.value, reason)
             for node, outcome, reason in reports
         ]

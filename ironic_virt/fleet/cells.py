@@ -49,10 +49,9 @@ class Cell:
 
 def cells(names: Collection[str] = ()) -> list[Cell]:
     """These cells by name or uuid, or all, with the one for servers without a host at the end."""
-    admin = nova_context.get_admin_context()
     read, unknown = [], set(names)
     with nova_conf.asking():
-        mappings = objects.CellMappingList.get_all(admin)
+        mappings = objects.CellMappingList.get_all(nova_context.get_admin_context())
     for mapping in mappings:
         uuid = str(mapping.uuid)
         if names and not mapping.is_cell0() and not {mapping.name, uuid} & set(names):
@@ -163,8 +162,7 @@ def migrations(cell: Cell, uuids: Collection[str]) -> Iterator[str]:
 
 def being_built(uuids: Collection[str]) -> list[str]:
     """The uuids of servers that the scheduler has, and no cell yet."""
-    admin = nova_context.get_admin_context()
-    servers = []
+    admin, servers = nova_context.get_admin_context(), []
     for uuid in uuids:
         with contextlib.suppress(exception.BuildRequestNotFound), nova_conf.asking():
             objects.BuildRequest.get_by_instance_uuid(admin, uuid)

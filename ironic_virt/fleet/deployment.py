@@ -190,8 +190,10 @@ class Deployment:
 
     @functools.cached_property
     def service_of(self) -> Mapping[str, Service]:
-        """Services by host."""
-        return {service.host: service for service in self.services}
+        """Services by host; of several cells with one, that of the cell that Nova has it in."""
+        own = self.hosts.cells.items()
+        services = sorted(self.services, key=lambda each: (each.host, each.cell) in own)
+        return {service.host: service for service in services}
 
     @functools.cached_property
     def node_records(self) -> Mapping[str, Record]:
@@ -232,8 +234,9 @@ class Deployment:
     @functools.cached_property
     def node_of_server(self) -> Mapping[str, str]:
         """By server, the node that carries it."""
-        nodes = self.nodes.items()
-        return {node.instance_uuid: uuid for uuid, node in nodes if node.instance_uuid}
+        return {
+            node.instance_uuid: uuid for uuid, node in self.nodes.items() if node.instance_uuid
+        }
 
     @functools.cached_property
     def bare_metal_hosts(self) -> frozenset[str]:

@@ -28,11 +28,10 @@ class DatabaseFailed(exceptions.IronicVirtError):
 
 @contextlib.contextmanager
 def asking(database: str = "Nova's API database", errors: Any = DATABASE_ERRORS) -> Iterator[None]:
-    """Raise the errors of a database in the block as :class:`DatabaseFailed`."""
+    """Raise a database's errors as :class:`DatabaseFailed`, without the library's link."""
     try:
         yield
     except errors as exc:
-        # Its first line, without the library's link.
         reason = str(exc).partition("\n")[0].partition(" (Background on")[0]
         raise DatabaseFailed(f"{database}: {reason}") from exc
 

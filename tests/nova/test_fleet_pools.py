@@ -289,7 +289,7 @@ class TestCutOff(Converted):
             act = getattr(convert._Steps, step)
 
             def moved(steps: Any, about: Any, node: str = node, act: Any = act) -> None:
-                if about.uuid == node:
+                if about.name == node:
                     where = models.ComputeNode.uuid == node
                     self.in_cell(models.ComputeNode, where, host="compute-b", deleted=0)
                 act(steps, about)

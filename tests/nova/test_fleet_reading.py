@@ -94,6 +94,7 @@ def test_what_goes_on_while_it_is_read_is_no_finding(monkeypatch: pytest.MonkeyP
     """One server is shelved before the nodes are listed; another one gets its cell."""
     before, built = fleet({"a": 2}), Server("cell1", server_uuid(9), None, None)
     (server,) = before.servers.values()
+    stale = changed(before.services[0], cell="former")
     in_cells = [changed(server, host=None, node=None, vm_state="shelved_offloaded")]
     held = changed(before.placement, allocations={node_uuid(1): {built.uuid: {GOLD: 1}}})
 
@@ -111,7 +112,7 @@ def test_what_goes_on_while_it_is_read_is_no_finding(monkeypatch: pytest.MonkeyP
     placement().consumer_type.return_value = None
     for place, name, stub in (
         (cells, "cells", lambda names: [cells.Cell("cell1", "", None)]),
-        (cells, "services", lambda *_: []),
+        (cells, "services", lambda *_: [before.services[0], stale]),
         (cells, "records", lambda cell: before.records),
         (cells, "servers_of", lambda cell, hosts: [server]),
         (cells, "servers", lambda cell, uuids: ask(uuids, in_cells)),
@@ -127,6 +128,9 @@ def test_what_goes_on_while_it_is_read_is_no_finding(monkeypatch: pytest.MonkeyP
         monkeypatch.setattr(place, name, stub)
     conf = mock.Mock(**{"ironic.endpoint_override": "https://admin:hunter2@x/v1"})
     found = Reader(conf).read()
+    world = NovaWorld(conf, ironic, {"cell1": mock.Mock()}, before.hosts, placement=placement)
+    # Nova has mapped the host to the first one's cell.
+    assert found.service_of == world.services() == {"a": before.services[0]}
     assert found.cloud[0] == "https://x/v1", "as plans have it"
     assert checks.run(found, ["allocation-of-nobody", "server-without-node"]) == []
 

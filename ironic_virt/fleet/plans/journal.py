@@ -75,9 +75,8 @@ class Journal:
 
     def touched(self) -> dict[str, Before]:
         """The nodes that may be changed and were not taken back, as they were before."""
-        return {
-            node: self._before[node] for node, state in self._states.items() if state != UNDONE
-        }
+        states = self._states.items()
+        return {node: self._before[node] for node, state in states if state != UNDONE}
 
     def unended(self) -> set[str]:
         """The nodes whose last change was begun, but not recorded as done."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import itertools
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
@@ -83,7 +84,9 @@ class NovaWorld:
         """The services of nova-compute by host."""
         read_at, down_time = datetime.datetime.now(datetime.UTC), self.conf.service_down_time
         listed = (cells.services(cell, down_time, read_at) for cell in self.cells.values())
-        return {service.host: service for each in listed for service in each}
+        own = self.hosts.cells.items()
+        services = sorted(itertools.chain(*listed), key=lambda each: (each.host, each.cell) in own)
+        return {service.host: service for service in services}
 
     def records(self, nodes: Sequence[str]) -> dict[str, Record]:
         """The compute node records of nodes, whose uuids are the nodes'."""

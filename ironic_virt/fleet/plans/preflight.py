@@ -8,7 +8,6 @@ The nodes of a service that is not stopped yet just wait.
 from __future__ import annotations
 
 import dataclasses
-import datetime
 from collections.abc import Collection, Iterator
 
 from ironic_virt.fleet.checks.services import CLOCKS_MAY_DIFFER
@@ -47,10 +46,9 @@ def items(
     is_here = is_part and (here.ironic, here.region) == (plan.cloud.ironic, plan.cloud.region)
     other = f"the plan is for another deployment: {plan.cloud}; this is {here}"
     yield Item(is_here, "the plan is for this deployment" if is_here else other)
-    age = deployment.read_at - plan.made_at
+    hours = (deployment.read_at - plan.made_at).total_seconds() / 3600
     if not begun and not undo:
-        is_young = datetime.timedelta() <= age < datetime.timedelta(hours=oldest)
-        hours = age.total_seconds() / 3600
+        is_young = 0 <= hours < oldest
         yield Item(is_young, f"the plan is {hours:.1f} h old; at most {oldest:g} h is allowed")
     apart = [
         f"{name} by {ahead:.0f} s"

@@ -144,7 +144,8 @@ def test_a_service_that_is_not_stopped_blocks_it(stopped: Deployment) -> None:
     assert running.blocked == "stop nova-compute on b, and force it down"
     fresh = Watched({"a": dataclasses.replace(stopped.service_of["a"], reports=7)})
     assert "a has reported again" in conversion.plan(stopped, "a", ENTER, fresh).blocked
-    with pytest.raises(
-        exceptions.InvalidConfiguration, match="there is no nova-compute of this name"
-    ):
-        conversion.plan(stopped, "c", ENTER, Watched())
+    record = deployments.changed(stopped.records[0], cell="other")
+    twice = deployments.changed(stopped, records=[*stopped.records, record])
+    for deployment, host, why in ((stopped, "c", "no nova-compute"), (twice, "a", "with --cell")):
+        with pytest.raises(exceptions.InvalidConfiguration, match=why):
+            conversion.plan(deployment, host, ENTER, Watched())

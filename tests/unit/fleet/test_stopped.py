@@ -52,6 +52,8 @@ def test_it_is_watched_for_twice_its_interval_or_its_files() -> None:
     ):
         found, spent = watched(service, interval=interval)
         assert (found.why_running("a", service), spent) == (None, seconds)
+        assert "reported again" in str(found.why_running("a", changed(service, reports=101)))
+    assert "reported again" in str(Watched().why_running("a", QUIET))
     # Nobody waits for one that runs, as everybody can see.
     found, spent = watched(changed(QUIET, forced_down=False))
     assert "force it down" in str(found.why_running("a", changed(QUIET, forced_down=False)))
@@ -86,9 +88,3 @@ def test_one_that_was_deleted_is_asked_too() -> None:
         seen = found.why_running("a", None)
         assert seen is None if why is None else why in str(seen)
         assert found.why_running("a", QUIET) is not None
-
-
-def test_one_that_reports_after_the_watch_runs_again() -> None:
-    found, _ = watched(QUIET)
-    assert "has reported again" in str(found.why_running("a", changed(QUIET, reports=101)))
-    assert "has reported again" in str(Watched().why_running("a", QUIET))
