@@ -177,11 +177,8 @@ def _placement(fleet: Deployment, client: PlacementClient, progress: Progress) -
             progress(f"Placement: {what}", len(listed), len(names))
         return listed
 
-    nodes, providers = fleet.nodes.values(), client.providers()
-    hosts, aggregates = fleet.bare_metal_hosts, fleet.hosts.aggregates
-    zones = {
-        aggregate.uuid for aggregate in aggregates if aggregate.zone and hosts & aggregate.hosts
-    }
+    nodes, providers, hosts = fleet.nodes.values(), client.providers(), fleet.bare_metal_hosts
+    zones = {each.uuid for each in fleet.hosts.aggregates if each.zone and hosts & each.hosts}
     classes, traits = client.custom_names()
     classes |= {resources.node_inventory(node).placement_class for node in nodes}
     traits.update(trait for node in nodes for trait in node.traits)

@@ -24,9 +24,7 @@ def _find_zone_incomplete(fleet: Deployment) -> Problems:
         for host in sorted(zone.hosts & fleet.bare_metal_hosts):
             records = [record for record in fleet.records if record.host == host]
             outside = [
-                record.name
-                for record in records
-                if members is not None and record.uuid not in members
+                each.name for each in records if members is not None and each.uuid not in members
             ]
             if outside:
                 shown = ", ".join(outside[:_SHOWN]) + ", ..." * (len(outside) > _SHOWN)

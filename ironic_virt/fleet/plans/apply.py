@@ -14,7 +14,7 @@ import dataclasses
 import enum
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent import futures
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal.node import Node
@@ -167,6 +167,7 @@ def run(
     begun, ended = (journals.UNDOING, journals.UNDONE) if undo else (journals.BEGUN, journals.DONE)
     changes = in_order(plan)
     remaining = len(changes) if limit is None else limit
+    down: list[exceptions.IronicUnreachable] = []
     with futures.ThreadPoolExecutor(_AT_ONCE) as pool:
         for begin in range(0, len(changes), BATCH):
             world.check()
@@ -180,7 +181,7 @@ def run(
             if journal is not None and chosen:
                 before = {seen.change.node: seen.before for seen, _ in chosen}
                 journal.write(before, begun)
-                for report in pool.map(lambda look: _change_node(world, *look), chosen):
+                for report in pool.map(lambda look: _move_node(world, down, *look), chosen):
                     reports[report.change.node] = report
                 changed = [uuid for uuid in before if reports[uuid].outcome is Effect.DONE]
                 journal.write({uuid: before[uuid] for uuid in changed}, ended)
@@ -208,12 +209,15 @@ def _look(changes: Sequence[Change], world: NovaWorld, pool: futures.Executor) -
         yield Seen(change, nodes[change.node], record, on_it, services, world.watched)
 
 
-def _change_node(world: NovaWorld, seen: Seen, decision: Decision) -> Report[Change]:
+def _move_node(world: NovaWorld, down: list[Any], seen: Seen, choice: Decision) -> Report[Change]:
     change, record = seen.change, seen.record
     try:
-        if decision.sets_shard:
+        if down:
+            # Each try takes minutes, in which the services are stopped.
+            raise down[0]
+        if choice.sets_shard:
             world.set_shard(change.node, *change.shard)
-        if decision.moves and record is not None:
+        if choice.moves and record is not None:
             try:
                 world.move(record, change.host[0] or change.host[1], change.host[1])
             except MoveRefused:
@@ -226,5 +230,6 @@ def _change_node(world: NovaWorld, seen: Seen, decision: Decision) -> Report[Cha
     except MoveRefused as exc:
         return Report(change, Effect.REFUSED, str(exc))
     except exceptions.IronicVirtError as exc:
+        down += [exc] if isinstance(exc, exceptions.IronicUnreachable) else []
         return Report(change, Effect.FAILED, str(exc))
     return Report(change, Effect.DONE)

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import hypothesis
 import pytest
@@ -120,9 +121,7 @@ class World:
         }
 
 
-def carry(
-    world: World, path: Path, *, undo: bool = False, limit: int | None = None
-) -> list[Report]:
+def carry(world: World, path: Path, *, undo: bool = False, limit: int | None = None) -> list[Any]:
     """One run of the command."""
     read = plan.read(path)
     with journal.opened(path, lambda: NOW) as book:
@@ -214,9 +213,7 @@ def test_a_dry_run_changes_nothing(tmp_path: Path) -> None:
     before = world.state()
     reports = list(apply.run(made, world, None))
     assert [one.outcome for one in reports] == [Effect.WOULD] * 6
-    assert all(
-        f"node {one.change.node} to {one.change.shard[1]}; " in one.reason for one in reports
-    )
+    assert all(f"{one.change.node} to {one.change.shard[1]}; " in one.reason for one in reports)
     assert world.state() == before
 
 
@@ -239,7 +236,7 @@ class _Stubborn(World):
         super().move(record, source, target)
 
 
-def test_failed_and_refused_nodes_are_told_and_the_others_go_on(tmp_path: Path) -> None:
+def test_failed_and_refused_nodes_are_told_and_the_others_go_on(tmp_path, monkeypatch) -> None:
     path = tmp_path / "plan.yaml"
     deployment, _, _ = given((5, 0), path)
     world = _Stubborn(deployment)
@@ -258,13 +255,17 @@ def test_failed_and_refused_nodes_are_told_and_the_others_go_on(tmp_path: Path) 
     world.untold = dict.fromkeys(deployment.nodes, crashes)
     with pytest.raises(exceptions.IronicUnavailable, match="crashes"):
         carry(world, path)
+    # Nor is one that goes away meanwhile.
+    world.untold, asked = {}, mock.Mock(side_effect=exceptions.IronicUnreachable("gone"))
+    monkeypatch.setattr(world, "set_shard", asked)
+    monkeypatch.setattr(apply, "_AT_ONCE", 1)
+    assert Effect.FAILED in outcomes(carry(world, path))
+    assert asked.call_count == 1
 
 
 # -- the decision -------------------------------------------------------------
 
 MOVE = Change(node_uuid(2), (None, "b"), ("compute-a", "compute-b"), "s")
-
-
 KEPT: Mapping[str, Any] = {}
 
 
