@@ -79,7 +79,7 @@ class Plan(msgspec.Struct, frozen=True):
     """Planned changes; ``accepted`` are findings, and zones and aggregates that may differ."""
 
     strategy: str
-    made_at: datetime.datetime
+    made_at: Annotated[datetime.datetime, msgspec.Meta(tz=True)]
     services: dict[str, Assumed]
     changes: list[Change]
     cloud: Cloud = Cloud()

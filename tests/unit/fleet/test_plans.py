@@ -357,6 +357,7 @@ def test_a_file_that_was_cut_off_or_edited(tmp_path: Path) -> None:
         ("shard: [compute-a, compute-b]", "shard: [compute-x, compute-b]", "or was edited"),
         ("shard: [compute-a, compute-b]", "shard: [compute-a, compute-x]", "whose shard is not"),
         ("shard: [compute-a, compute-b]", "shard: compute-b", "not a plan: Expected `array`"),
+        ("00Z", "00", "not a plan: Expected `datetime` with a timezone"),
     ):
         assert was in whole
         path.write_text(whole.replace(was, becomes, 1))
