@@ -13,6 +13,7 @@ from typing import Any
 
 import oslo_messaging
 from oslo_config import cfg
+from oslo_messaging._drivers import common
 from oslo_utils import netutils
 
 SECONDS = 5.0
@@ -33,6 +34,8 @@ def log_in(conf: cfg.ConfigOpts) -> None:
     # It comes with oslo.messaging's driver for RabbitMQ.
     import amqp
 
+    # The URL has options, too.
+    options = common.ConfigOptsProxy(conf, url, "oslo_messaging_rabbit").oslo_messaging_rabbit
     errors: list[Exception] = []
     # What the URL leaves out is as oslo.messaging and kombu have it.
     for host in url.hosts or [oslo_messaging.TransportHost()]:
@@ -41,8 +44,8 @@ def log_in(conf: cfg.ConfigOpts) -> None:
             userid=host.username or "guest",
             password=host.password or "guest",
             virtual_host=url.virtual_host or "/",
-            login_method=conf.oslo_messaging_rabbit.rabbit_login_method,
-            ssl=_tls(conf.oslo_messaging_rabbit),
+            login_method=options.rabbit_login_method,
+            ssl=_tls(options),
             connect_timeout=SECONDS,
             read_timeout=SECONDS,
             write_timeout=SECONDS,
@@ -63,10 +66,6 @@ def _tls(options: Any) -> dict[str, Any] | bool:
     """As oslo.messaging has it, but that the name in the certificate is not compared."""
     if not options.ssl:
         return False
-    files = {
-        "keyfile": options.ssl_key_file,
-        "certfile": options.ssl_cert_file,
-        "ca_certs": options.ssl_ca_file,
-    }
-    tls: dict[str, Any] = {name: path for name, path in files.items() if path}
+    names = {"keyfile": "ssl_key_file", "certfile": "ssl_cert_file", "ca_certs": "ssl_ca_file"}
+    tls: dict[str, Any] = {key: options[name] for key, name in names.items() if options[name]}
     return {**tls, "cert_reqs": ssl.CERT_REQUIRED} if options.ssl_ca_file else tls or True

@@ -62,13 +62,14 @@ def test_a_certificate_that_is_not_trusted_is_no_login(rabbitmq: str) -> None:
         broker.log_in(conf_of(rabbitmq, ssl=True))
 
 
-def test_without_a_host_it_is_this_machines(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_url_names_the_members_and_options(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = set()
-    monkeypatch.setattr(amqp.Connection, "connect", lambda member: asked.add(member.host))
-    with pytest.raises(AttributeError, match="sock"):
-        broker.log_in(conf_of("rabbit:///nova"))
-    assert asked == {"localhost:5672"}
-
-
-def test_another_transport_is_taken_for_reached() -> None:
+    monkeypatch.setattr(
+        amqp.Connection, "connect", lambda member: asked.add((member.host, member.ssl))
+    )
+    for url in ("rabbit:///nova", "rabbit://of:nova@one:5671/nova?ssl=1"):
+        with pytest.raises(AttributeError, match="sock"):
+            broker.log_in(conf_of(url))
+    assert asked == {("localhost:5672", False), ("one:5671", True)}
+    # A transport that is not RabbitMQ is taken for reached.
     broker.log_in(conf_of("fake://"))
