@@ -115,6 +115,10 @@ class IronicDriver(Actions, Attachments, Restarts, nova_driver.ComputeDriver):  
             LOG.warning("[ironic-unreachable] Ironic does not answer yet. Starting without it")
             self._answered = False
         self._records.is_active()
+        if self._records.manager is not None:
+            # Nova 34 does not call it: no server is ever evacuated from here.  Older releases tear
+            # a server down if somebody has asked for that, even while nothing has come of it.
+            self._records.manager._destroy_evacuated_instances = lambda context, nodes: {}
         if self._driver.lease is not None:
             # Only a standby needs its module.
             from ironic_virt.nova.service_record import ServiceRecord
@@ -367,7 +371,8 @@ class IronicDriver(Actions, Attachments, Restarts, nova_driver.ComputeDriver):  
         """Deploy an image onto the server's node again.
 
         From compute API 2.93 on, ``reimage_boot_volume`` is true for every server; it
-        means something for those that boot from a volume, which are refused.
+        means something for those that boot from a volume, which are refused.  Nova itself refuses
+        to evacuate.
 
         :raises InstanceFaultRollback: the disk is as it was, and so the server stays.
         """
@@ -375,8 +380,6 @@ class IronicDriver(Actions, Attachments, Restarts, nova_driver.ComputeDriver):  
             # Nova goes on from this one.
             instance.task_state = task_states.REBUILD_SPAWNING
             instance.save(expected_task_state=[task_states.REBUILDING])
-            if evacuate:
-                raise exceptions.OperationNotSupported("evacuating")
             self._driver.rebuild(
                 virt.DeployRequest(
                     instance,

@@ -62,38 +62,34 @@ class Restarts:
 
     def _is_taken_up(self, instance: Any) -> bool:
         manager = self._records.manager
-        is_building = instance.vm_state == vm_states.BUILDING
-        is_deleting = instance.task_state == task_states.DELETING
+        vm_state, task_state = instance.vm_state, instance.task_state
+        is_deleting = task_state == task_states.DELETING and vm_state != vm_states.DELETED
         # Shortly before the spawn, Nova's build may have overwritten a delete's task state.
-        if (is_deleting and instance.vm_state != vm_states.DELETED) or (
-            is_building and _requests(instance, "delete")
-        ):
+        if is_deleting or (vm_state == vm_states.BUILDING and _requests(instance, "delete")):
             self._begin(instance, "delete", self._delete)
         elif _was_deploying(instance):
             build = utils.synchronized(instance.uuid)(self._finish_build)
             self._begin(instance, "create", build)
-        elif instance.task_state == task_states.RESCUING:
+        elif task_state == task_states.RESCUING:
             self._begin(instance, "rescue", self._finish_rescue)
-        elif instance.task_state == task_states.UNRESCUING:
+        elif task_state == task_states.UNRESCUING:
             # What Ironic has done of it by now is not done again.
             self._begin(instance, "unrescue", manager.unrescue_instance)
-        elif instance.task_state == task_states.SOFT_DELETING:
+        elif task_state == task_states.SOFT_DELETING:
             # Nova would leave it so, and do nothing about any other delete.
             self._begin(instance, "delete", manager.soft_delete_instance)
-        elif instance.task_state == task_states.RESTORING:
+        elif task_state == task_states.RESTORING:
             self._begin(instance, "restore", manager.restore_instance)
-        elif instance.task_state in SHELVING and compute_utils.is_volume_backed_instance(
+        elif task_state in SHELVING and compute_utils.is_volume_backed_instance(
             instance._context, instance
         ):
             how = {"clean_shutdown": True, "accel_uuids": []}
             shelve = functools.partial(manager.shelve_offload_instance, **how)
             self._begin(instance, "shelve", shelve)
-        elif instance.task_state in SHELVING or (
-            instance.task_state and instance.vm_state == vm_states.ERROR
-        ):
+        elif task_state in SHELVING or (task_state and vm_state == vm_states.ERROR):
             # Nova would leave it so.  Without the task, its user can ask for it again.
             self._begin(instance, None, _drop_task)
-        elif instance.task_state in _AGAIN:
+        elif task_state in _AGAIN:
             self._begin(instance, None, manager._init_instance)
         else:
             return False

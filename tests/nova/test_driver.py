@@ -274,17 +274,6 @@ class TestDriver(cases.UnderPytest, test.NoDBTestCase):
         assert len(self.fake.requests) == before
         assert saved == [("rebuild_spawning", {"expected_task_state": ["rebuilding"]})]
 
-    def test_evacuating_is_refused_at_once(self) -> None:
-        node = self.fake.add_node(provision_state="active", instance_uuid=INSTANCE)
-        driver, instance = self.make(), self.instance(node)
-        instance.save = lambda **expected: None
-        before = len(self.fake.requests)
-        with pytest.raises(exception.InstanceFaultRollback, match="evacuating"):
-            driver.rebuild(
-                *(None, instance, None, [], None, None, None, None, None), evacuate=True
-            )
-        assert len(self.fake.requests) == before
-
     def test_a_server_that_shall_stay_off_is_powered_off(self) -> None:
         node = self.fake.add_node(
             provision_state="active", instance_uuid=INSTANCE, power_state="power on"

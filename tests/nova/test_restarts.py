@@ -112,6 +112,16 @@ class TestRestarts(Services, driver=figures.OURS):
             self.delete(server)
             self.compute.stop()
 
+    def test_an_unfinished_evacuation_harms_no_server(self) -> None:
+        (node,), (server,) = self.start(1)
+        admin, it = context.get_admin_context(), {"instance_uuid": server["id"]}
+        source = {"source_compute": "compute1", "source_node": node}
+        how = {"status": "accepted", "migration_type": "evacuation"}
+        objects.Migration(admin, **it, **source, **how).create()
+        # Up to 2026.1, Nova does this at each start.
+        self.compute.manager._destroy_evacuated_instances(admin, {})
+        assert self.node(node)["provision_state"] == "active"
+
     @pytest.mark.skipif(not SHOWS_INSTANCES, reason="this Nova forgets the delete")
     def test_a_delete_during_a_build(self) -> None:
         nodes, servers = self.start(3)
