@@ -8,7 +8,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from nova import exception
+from nova import exception, objects
 from nova.compute import power_state, task_states, vm_states
 from nova.compute import utils as compute_utils
 from nova.console import type as console_type
@@ -117,6 +117,9 @@ class Actions:
         Nothing is done to a server with a disk that is shelved: :meth:`snapshot` refuses it then.
         Nor to one that an attempt to shelve it before has taken off its node.
         """
+        if isinstance(timeout, objects.Instance):
+            # From 2025.1 on, Nova passes its context first when it powers a deleted server off.
+            instance, timeout = timeout, 0
         if instance.task_state == task_states.SHELVING and not (
             compute_utils.is_volume_backed_instance(instance._context, instance)
         ):

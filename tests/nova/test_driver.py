@@ -274,13 +274,15 @@ class TestDriver(cases.UnderPytest, test.NoDBTestCase):
         assert len(self.fake.requests) == before
         assert saved == [("rebuild_spawning", {"expected_task_state": ["rebuilding"]})]
 
-    def test_a_server_that_shall_stay_off_is_powered_off(self) -> None:
-        node = self.fake.add_node(
-            provision_state="active", instance_uuid=INSTANCE, power_state="power on"
-        )
+    def test_nova_has_servers_powered_off(self) -> None:
+        node = self.fake.add_node(provision_state="active", instance_uuid=INSTANCE)
         driver, instance = self.make(), self.instance(node)
-        instance.flavor = objects.Flavor(ephemeral_gb=0, extra_specs={})
+        instance.flavor, instance.task_state = objects.Flavor(ephemeral_gb=0, extra_specs={}), None
         driver.spawn(None, instance, None, [], None, {}, power_on=False)
+        assert self.fake.node(node)["power_state"] == "power off"
+        driver.power_on(None, instance, None)
+        # A deleted one, if running_deleted_instance_action is shutdown.
+        driver.power_off(nova_context.get_admin_context(), instance)
         assert self.fake.node(node)["power_state"] == "power off"
 
     def test_volumes_of_a_server_that_is_there_are_not_changed(self) -> None:

@@ -12,7 +12,9 @@ from nova.virt import driver as nova_driver
 
 from ironic_virt.nova.driver import IronicDriver
 
-OURS = tuple(f"ironic_virt.nova.{name}" for name in ("actions", "driver", "networks", "volumes"))
+OURS = tuple(
+    f"ironic_virt.nova.{name}" for name in ("actions", "attachments", "driver", "restarts")
+)
 
 
 def test_a_nova_without_shards_is_refused_at_start(monkeypatch: pytest.MonkeyPatch) -> None:
