@@ -117,10 +117,10 @@ class Attachments:
             return dict(self._driver.get_volume_connector(instance))
 
     def _reserve_for(self, instance: Any) -> None:
-        chosen = self._records.places(instance)
-        names = self._driver.get_available_nodes()
-        places = [name for name in names if self._driver.record_uuid(name) in chosen]
         try:
+            chosen = self._records.places(instance)
+            names = self._driver.get_available_nodes()
+            places = [name for name in names if self._driver.record_uuid(name) in chosen]
             if len(places) != 1:
                 why = f"Placement names {', '.join(places) or 'none'} of this host's compute nodes"
                 raise exceptions.ReservationFailed(instance.uuid, why, candidates=len(places))

@@ -300,17 +300,17 @@ class TestPools(Shelve):
     own: ClassVar[dict[str, Any]] = {"node_selection": "ironic"}
 
 
-@pytest.mark.parametrize("chosen", [(), ("u1", "u2"), ("elsewhere",)])
-def test_a_place_that_is_not_certain_is_not_reserved(chosen: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("chosen", [(), ("u1", "u2"), ("elsewhere",), errors.InventoryTooOld("")])
+def test_a_place_that_is_not_certain_is_not_reserved(chosen: Any) -> None:
     volumes, uuids = Attachments(), {"n1": "u1", "n2": "u2"}
     volumes._driver, volumes._records = mock.Mock(), mock.Mock()
-    volumes._driver.get_available_nodes.return_value = list(uuids)
+    nodes = chosen if isinstance(chosen, Exception) else list(uuids)
+    volumes._driver.get_available_nodes.side_effect = [nodes]
     volumes._driver.record_uuid = uuids.get
     volumes._records.places.return_value = chosen
-    unshelved = (vm_states.SHELVED_OFFLOADED, task_states.SPAWNING)
     server = objects.Instance(uuid=uuidutils.generate_uuid(), node=None)
-    server.vm_state, server.task_state = unshelved
-    with pytest.raises(exception.NovaException, match="Placement names"):
+    server.vm_state, server.task_state = vm_states.SHELVED_OFFLOADED, task_states.SPAWNING
+    with pytest.raises(exception.NovaException, match=r"Placement names|Ironic"):
         volumes.get_volume_connector(server)
     volumes._driver.prepare_for_spawn.assert_not_called()
     volumes._records.release_place.assert_called_once_with(server.uuid)
