@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks import cli, registry, results, table
 
-PAGES = pathlib.Path(__file__).parents[3] / "doc" / "source" / "contributor"
+PAGES = pathlib.Path(__file__).parents[2] / "doc" / "source" / "contributor"
 DOCUMENTED = "".join(page.read_text() for page in PAGES.glob("benchmarks*.rst"))
 
 RECORDED = {name: one for name, one in registry.BENCHMARKS.items() if one.recorded}

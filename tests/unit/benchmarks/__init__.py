@@ -1,3 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-
-"""Tests of what the benchmarks share."""
