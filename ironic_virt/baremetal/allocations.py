@@ -9,8 +9,6 @@ groups, so each request lists the nodes that it may take.
 
 It decides after it has answered: an allocation is ``allocating`` at first, and then
 ``active``, with a node, or in ``error``.  Waiting for that is the caller's affair.
-
-Thread-safe: it keeps nothing.
 """
 
 from __future__ import annotations
@@ -132,7 +130,7 @@ class Allocations:
             return self._sender.change(
                 Call("DELETE", path_of("allocations", uuid)),
                 lambda: True if self.get(uuid) is None else None,
-                lambda _: True,
+                answers.accepted,
             )
         except exceptions.NotFound as exc:
             answers.confirm_absent(exc, f"Allocation {uuid}")

@@ -317,7 +317,7 @@ class IronicClient:
         self._sender.change(
             Call("PUT", path_of("nodes", uuid, "states", kind), json=body, node=uuid),
             lambda: applied(self.get_node(uuid)) or None,
-            lambda _: True,
+            answers.accepted,
         )
 
     def validate_node(self, uuid: str) -> dict[str, Validation]:

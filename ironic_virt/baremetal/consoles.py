@@ -7,8 +7,6 @@ by :attr:`Node.console_enabled`, is the caller's affair.
 
 Ask sparingly: with IPMI, each time that Ironic 39.0.0 is asked where an enabled console is, it
 ends the session in progress, and takes several seconds.
-
-Thread-safe: it keeps nothing.
 """
 
 from __future__ import annotations
@@ -91,7 +89,7 @@ class Consoles:
             Call("PUT", _path(node), json={"enabled": on}, node=node),
             # Asking twice does no harm, and while it is being done the node is locked.
             lambda: None,
-            lambda _: True,
+            answers.accepted,
         )
 
 

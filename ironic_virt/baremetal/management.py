@@ -62,7 +62,7 @@ class Management:
             self._sender.change(
                 Call("PUT", path, json={}, node=uuid),
                 unknown,
-                lambda _: True,
+                answers.accepted,
                 final=lambda error: error.status == _BROKE_OFF,
             )
         except exceptions.IronicError as exc:

@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""A node's network ports and port groups, and the VIFs that are attached to them.
-
-Thread-safe: it keeps nothing.
-"""
+"""A node's network ports and port groups, and the VIFs that are attached to them."""
 
 from __future__ import annotations
 
@@ -120,7 +117,7 @@ class NetworkPorts:
         self._sender.change(
             Call("POST", _path_of(node), json={"id": vif}, node=node),
             lambda: vif in self.vifs(node) or None,
-            lambda _: True,
+            answers.accepted,
             # It was tried, and what has come of it is not attached.
             final=lambda error: error.status is not None and error.status >= 500,
         )
@@ -133,7 +130,7 @@ class NetworkPorts:
         self._sender.change(
             Call("DELETE", _path_of(node, vif), node=node),
             lambda: vif not in self.vifs(node) or None,
-            lambda _: True,
+            answers.accepted,
         )
 
 

@@ -9,8 +9,6 @@ credentials, which Ironic masks when it is asked for them, and which are never l
 A target is made with a uuid of our choice, so a request whose reply was lost can be
 looked for.  Ironic takes a new one at any time, but deletes one only while its node is
 powered off.
-
-Thread-safe: it keeps nothing.
 """
 
 from __future__ import annotations
@@ -132,7 +130,7 @@ class NodeVolumes:
             return self._sender.change(
                 Call("DELETE", _path_of(uuid), node=node),
                 lambda: True if self._target(uuid, node) is None else None,
-                lambda _: True,
+                answers.accepted,
             )
         except exceptions.NotFound as exc:
             answers.confirm_absent(exc, f"Volume target {uuid}")

@@ -71,6 +71,14 @@ def _json_or_text(text: str) -> Any:
         return text
 
 
+def accepted(answer: Answer) -> bool:
+    """Return True for Ironic's own word, without a body, that a change is taken."""
+    if answer.status not in (202, 204):
+        page = fault_message(answer)
+        raise exceptions.UnexpectedAnswer(f"not Ironic has answered, but a proxy perhaps: {page}")
+    return True
+
+
 def request_id(answer: Answer) -> str | None:
     """The id under which the server has logged the request."""
     for name in ("openstack-request-id", "x-openstack-request-id"):
