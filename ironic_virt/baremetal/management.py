@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Requests to a node's management interface.
-
-Thread-safe: it keeps nothing.
-"""
+"""Requests to a node's management interface."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class InventoryTooOld(IronicError):
 
 
 class IronicUnavailable(IronicError):
-    """An answer that says "not now", retries used up: 429, or 500 and above."""
+    """An answer that says "not now", retries used up: 429, 500 and above, no conductor."""
 
 
 class IronicUnauthorized(IronicError):

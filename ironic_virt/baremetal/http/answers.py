@@ -32,6 +32,9 @@ TRANSIENT_STATUSES = ironic_conf.RETRIED_STATUSES
 # Of 39.0.0's message about a body.
 _TOO_DEEP = "JSON is nested too deeply"
 
+# With 404 or 400, if the conductors of a node's group are away, be it for a restart.
+_UNSERVED = "No conductor service registered"
+
 # A lock is the only conflict that passes by itself; 39.0.0 has one text for a
 # node's lock and two for a parent's or a child's.
 _LOCKED = re.compile(r"\bis (presently )?locked\b", re.IGNORECASE)
@@ -164,16 +167,15 @@ def error_of(
     kind: type[exceptions.IronicError]
     if status in (401, 403) or (status == 500 and _WITHOUT_SCOPE.search(message)):
         kind = exceptions.IronicUnauthorized
+    elif status in TRANSIENT_STATUSES or status == 406 or _UNSERVED in message:
+        # The version was refused though it had been negotiated: another server answers.
+        kind = exceptions.IronicUnavailable
     elif status == 404:
-        # Only Ironic's own word makes a node gone: a proxy says 404 too, and
-        # so does Ironic when no conductor serves an existing node.
+        # Only Ironic's own word makes a node gone: a proxy says 404 too.
         gone = node and re.search(rf"\bNode {re.escape(node)} could not be found", message)
         kind = exceptions.NodeNotFound if gone else exceptions.NotFound
     elif status == 409:
         kind = exceptions.NodeLocked if _LOCKED.search(message) else exceptions.Conflict
-    elif status in TRANSIENT_STATUSES or status == 406:
-        # The version was refused though it had been negotiated: another server answers.
-        kind = exceptions.IronicUnavailable
     elif status == 413 or _TOO_DEEP in message:
         kind = exceptions.BodyRefused
     elif 400 <= status < 500:

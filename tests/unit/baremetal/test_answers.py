@@ -93,10 +93,12 @@ SCOPE = "baremetal:node:get requires a scope of ['system'], request was made wit
         ("PUT", answer(500), exceptions.IronicUnavailable, True),
         ("PUT", fault(500, "no such image", as_text=False), exceptions.IronicError, True),
         ("PUT", scripted.too_busy(), exceptions.IronicUnavailable, False),
+        ("PUT", fault(404, NO_CONDUCTOR), exceptions.IronicUnavailable, False),
+        ("PATCH", fault(400, NO_CONDUCTOR), exceptions.IronicUnavailable, False),
         ("PUT", answer(503, b"<html>no server</html>"), exceptions.IronicUnavailable, True),
     ],
 )
-def test_what_ironic_says_with_500_or_503_decides(method, reply, kind, may_be_done) -> None:
+def test_what_ironic_says_decides(method, reply, kind, may_be_done) -> None:
     error = error_of(reply, method=method)
     assert type(error) is kind
     assert answers.may_have_been_applied(error) is may_be_done
@@ -275,13 +277,12 @@ def test_a_node_is_gone_when_ironic_says_so_to_any_request(path: str) -> None:
 @pytest.mark.parametrize(
     "reply",
     [
-        fault(404, NO_CONDUCTOR),
         fault(404, f"VIF {VIF} could not be found."),
         fault(404, "Node a5c63c1f-0e6c-4d57-9d8c-4c2f3e0a6d1b could not be found."),
         answer(404, b"<html><h1>Not Found</h1></html>"),
         answer(404, b""),
     ],
-    ids=["no conductor", "a VIF", "another node", "a proxy", "an empty body"],
+    ids=["a VIF", "another node", "a proxy", "an empty body"],
 )
 def test_no_other_404_makes_a_node_gone(reply: answers.Answer) -> None:
     # A record is deleted on NodeNotFound: a wrong URL must never cause that.
