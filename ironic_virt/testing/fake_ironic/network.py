@@ -7,6 +7,9 @@ that it is bound to, and the ``noop`` network interface accepts any and
 remembers none.  It is kept before Neutron is asked, and stays when Neutron refuses.
 """
 
+import contextlib
+from collections.abc import Iterator
+
 from ironic_virt.testing.fake_ironic import errors, states
 from ironic_virt.testing.fake_ironic.baremetal import Baremetal
 from ironic_virt.testing.fake_ironic.records import Node, Port, Portgroup
@@ -86,6 +89,16 @@ def _choose(
     )
 
 
+@contextlib.contextmanager
+def _recorded(bm: Baremetal, node: Node, failure: str) -> Iterator[None]:
+    """Put an error of the block into the node's history; its ``last_error`` stays as it is."""
+    try:
+        yield
+    except errors.ApiError as error:
+        bm.record(node, f"{failure} Error: {error.message}", node.provision_state, "ERROR")
+        raise
+
+
 def attach_vif(
     bm: Baremetal,
     node: Node,
@@ -101,11 +114,12 @@ def attach_vif(
     bm.acquire(node, unserved=400)
     if node.network_interface == "noop":
         return
-    holder = _choose(bm, node, vif, port_uuid, portgroup_uuid)
-    bm.update(holder, internal_info={**holder.internal_info, VIF_KEY: vif})
-    if vif in bm.refused_vifs:
-        active = node.provision_state == states.ACTIVE
-        raise errors.vif_refused(vif, node.uuid, bm.refused_vifs[vif], active=active)
+    with _recorded(bm, node, f"Failed to attach VIF {vif} to node {node.uuid}."):
+        holder = _choose(bm, node, vif, port_uuid, portgroup_uuid)
+        bm.update(holder, internal_info={**holder.internal_info, VIF_KEY: vif})
+        if vif in bm.refused_vifs:
+            active = node.provision_state == states.ACTIVE
+            raise errors.vif_refused(vif, node.uuid, bm.refused_vifs[vif], active=active)
 
 
 def detach_vif(bm: Baremetal, node: Node, vif: str) -> None:
@@ -120,9 +134,10 @@ def detach_vif(bm: Baremetal, node: Node, vif: str) -> None:
         if vif_of(holder) == vif:
             _clear(bm, holder)
             return
-    raise errors.invalid(
-        f"Unable to detach VIF {vif} from node {node.uuid} because it is not attached to it."
-    )
+    with _recorded(bm, node, f"Failed to detach VIF {vif} from node {node.uuid},"):
+        raise errors.invalid(
+            f"Unable to detach VIF {vif} from node {node.uuid} because it is not attached to it."
+        )
 
 
 def detach_all(bm: Baremetal, node: Node) -> None:

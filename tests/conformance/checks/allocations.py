@@ -187,6 +187,7 @@ def _(ironic: IronicUnderTest) -> None:
     allocate(ironic, GOLD)
     ironic.delete(f"/v1/nodes/{node}/allocation")
     ironic.delete(f"/v1/nodes/{node}/allocation", expect=404)
+    ironic.delete(f"/v1/nodes/{ironic.uuid()}/allocation", expect=404)
     ironic.get(f"/v1/nodes/{node}")
 
 

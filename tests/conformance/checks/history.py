@@ -66,3 +66,12 @@ def _(ironic: IronicUnderTest, target: str) -> None:
     ironic.put(f"/v1/nodes/{node}/states/power", {"target": target})
     ironic.settle(node)
     ironic.get_each("/v1/nodes/", f"{node}?fields={_STATES}", f"{node}/history?detail=true")
+
+
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a VIF that is not attached or not detached is in the history of the node"""
+    path, vif = f"/v1/nodes/{ironic.node()}", ironic.uuid()
+    ironic.post(f"{path}/vifs", {"id": vif}, expect=400)
+    ironic.delete(f"{path}/vifs/{vif}", expect=400)
+    ironic.get_each(path, "", "/history?detail=true")

@@ -163,6 +163,7 @@ def _(ironic: IronicUnderTest) -> None:
     ironic.put_each(path, *wrong, expect=400)
     ironic.set_node(node, reservation="conductor-1")
     ironic.put(path, pxe, expect=409)
+    ironic.get(f"{path}/supported")
 
 
 @check

@@ -104,11 +104,6 @@ def test_what_ironic_says_decides(method, reply, kind, may_be_done) -> None:
     assert answers.may_have_been_applied(error) is may_be_done
 
 
-def test_a_request_without_an_answer_may_be_applied_and_retried() -> None:
-    assert answers.is_transient(scripted.lost())
-    assert answers.may_have_been_applied(scripted.lost())
-
-
 @pytest.mark.parametrize("as_text", [True, False], ids=["JSON in a text", "an object"])
 def test_an_error_keeps_the_servers_words_and_its_subject(as_text: bool) -> None:
     error = error_of(fault(400, "The image is too large.", as_text=as_text))

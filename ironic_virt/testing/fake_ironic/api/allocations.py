@@ -245,9 +245,9 @@ def delete_allocation(request: Request, ident: str) -> Answer:
     return Answer(204)
 
 
-def _of_node(request: Request, ident: str) -> Allocation:
+def _of_node(request: Request, ident: str, missing: int) -> Allocation:
     request.require(versions.ALLOCATIONS)
-    row = request.bm.store.allocation_of(find_node(request, ident, missing=400))
+    row = request.bm.store.allocation_of(find_node(request, ident, missing=missing))
     if row is None:
         raise errors.not_found(f"Allocation for node {ident} was not found")
     return row
@@ -255,11 +255,11 @@ def _of_node(request: Request, ident: str) -> Allocation:
 
 def show_node_allocation(request: Request, ident: str) -> Answer:
     fields = request.arguments({"fields": checks.string_list})["fields"]
-    return Answer(body=_render(request, _of_node(request, ident), fields))
+    return Answer(body=_render(request, _of_node(request, ident, 400), fields))
 
 
 def delete_node_allocation(request: Request, ident: str) -> Answer:
-    allocating.release(request.bm, _of_node(request, ident))
+    allocating.release(request.bm, _of_node(request, ident, 404))
     return Answer(204)
 
 

@@ -188,7 +188,9 @@ def show_boot_device(request: Request, ident: str) -> Answer:
 
 
 def show_boot_devices(request: Request, ident: str) -> Answer:
-    request.bm.acquire(find_node(request, ident))
+    node = find_node(request, ident)
+    # A shared lock.
+    request.bm.check_served(node.driver, node.conductor_group)
     return Answer(body={"supported_boot_devices": list(request.bm.settings.boot_devices)})
 
 
