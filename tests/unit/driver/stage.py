@@ -291,8 +291,8 @@ class Stage:
     def instance(self, node: str | None, **fields: Any) -> virt.Instance:
         """Our instance, placed on a node."""
         flavor = virt.Flavor("bm", vcpus=8, memory_mb=16384, root_gb=100)
-        values = {"uuid": INSTANCE, "name": "instance-1", "host": "compute1"} | fields
-        return virt.Instance(node=node, flavor=flavor, **values)
+        values = {"uuid": INSTANCE, "name": "instance-1", "host": "compute1", "flavor": flavor}
+        return virt.Instance(node=node, **(values | fields))
 
     def while_it_is(self, state: str, node: str, act: Callable[[], object]) -> None:
         """Have something happen while a node is waited for, in a provision state."""

@@ -64,7 +64,7 @@ def instance(stage: Stage, node: str) -> virt.Instance:
     if stage.conf.ironic.node_selection == "ironic":
         node = "gold~compute1"
     flavor = virt.Flavor("bm", root_gb=10, extra_specs={"resources:CUSTOM_GOLD": "1"})
-    return dataclasses.replace(stage.instance(node), flavor=flavor, project_id="project-one")
+    return stage.instance(node, flavor=flavor, project_id="project-one")
 
 
 def of_instance(act: stage.Act) -> Act:

@@ -121,9 +121,7 @@ def test_a_deployment_that_may_be_another_s_is_undone(set_stage, fake, node, car
     stage = set_stage(fake, api_max_retries=0 if way == "never answered" else 60)
     if carries == "a drive":
         stage.service.drive = LARGE
-    instance = stage.instance(node)
-    if carries == "steps":
-        instance = dataclasses.replace(instance, flavor=WITH_STEPS)
+    instance = stage.instance(node, **({"flavor": WITH_STEPS} if carries == "steps" else {}))
     if way == "locked":
         drive = {"meta_data": {"uuid": OTHER}}
         just_before(fake, lambda: somebody_asks(stage, node, "active", configdrive=drive))
@@ -138,10 +136,9 @@ def test_a_deployment_that_may_be_another_s_is_undone(set_stage, fake, node, car
 
 def test_after_a_500_nobody_knows_whose_steps_are_run(set_stage, fake, node) -> None:
     stage = set_stage(fake, api_max_retries=0)
-    instance = dataclasses.replace(stage.instance(node), flavor=WITH_STEPS)
     fake.faults.status(500, *PROVISION)
     with pytest.raises(exceptions.DeployFailed, match="can't tell whether Ironic deploys"):
-        stage.spawn(instance)
+        stage.spawn(stage.instance(node, flavor=WITH_STEPS))
 
 
 @pytest.mark.parametrize("way", ["locked", "lose_reply"])
@@ -217,7 +214,7 @@ def test_a_build_that_loses_its_node_leaves_nothing(fake, set_stage, node, anoth
     fake.faults.status(503, *PROVISION)
     just_before(fake, late)
     with pytest.raises(exceptions.NodeError):
-        stage.spawn(dataclasses.replace(stage.instance("gold~compute1"), flavor=GOLD))
+        stage.spawn(stage.instance("gold~compute1", flavor=GOLD))
     assert there["vifs"]
     assert stage.trace(node) == (there if another else untouched)
     keys = [
@@ -233,7 +230,7 @@ def test_a_build_that_loses_its_node_leaves_nothing(fake, set_stage, node, anoth
 @pytest.mark.parametrize("is_told", [True, False])
 def test_a_failed_build_that_loses_its_node_is_torn_down(fake, set_stage, node, is_told) -> None:
     stage = set_stage(fake, node_selection="ironic", api_max_retries=1)
-    instance = dataclasses.replace(stage.instance("gold~compute1"), flavor=GOLD)
+    instance = stage.instance("gold~compute1", flavor=GOLD)
 
     def late() -> None:
         stage.channel.send("DELETE", f"/allocations/{INSTANCE}", version="1.90")
@@ -287,7 +284,7 @@ def test_two_patches_that_were_made_from_one_read_are_both_taken(stage, fake, no
 
 def test_a_late_release_leaves_the_next_server_on_the_node(fake, set_stage, node) -> None:
     stage = set_stage(fake, node_selection="ironic")
-    instance = dataclasses.replace(stage.instance("gold~compute1"), flavor=GOLD)
+    instance = stage.instance("gold~compute1", flavor=GOLD)
     stage.reserve(instance)
     stage.driver.failed_spawn_cleanup(instance)
     late = fake.requests.matching(*PATCH)

@@ -2,8 +2,6 @@
 
 """Which records a service keeps when Ironic picks the node, or did so before."""
 
-import dataclasses
-
 import pytest
 
 from ironic_virt import virt
@@ -32,7 +30,7 @@ def build(stage: Stage, place: str) -> virt.Instance:
     """Have our instance built where the records put it."""
     stage.service.owned = {INSTANCE}
     stage.service.places = {INSTANCE: place}
-    instance = dataclasses.replace(stage.instance(place), flavor=FLAVOR)
+    instance = stage.instance(place, flavor=FLAVOR)
     stage.spawn(instance)
     return instance
 

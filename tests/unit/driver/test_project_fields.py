@@ -2,7 +2,6 @@
 
 """The project of an instance as lessee of its node."""
 
-import dataclasses
 from typing import Any
 
 import pytest
@@ -23,7 +22,7 @@ def told(fake: FakeIronic, node: str) -> dict[str, Any]:
 
 
 def of(project: str | None, stage: Stage, node: str) -> virt.Instance:
-    return dataclasses.replace(stage.instance(node), project_id=project)
+    return stage.instance(node, project_id=project)
 
 
 def leased(project: str) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 """Allocations that nobody wants any more, and those that somebody does."""
 
-import dataclasses
 import logging
 import threading
 
@@ -42,7 +41,7 @@ def leave(stage: Stage, node: str, uuid: str = INSTANCE, host: str = "compute1")
 def pooled(stage: Stage) -> virt.Instance:
     """Our instance, for which a pool was chosen and no node."""
     flavor = virt.Flavor("bm", extra_specs={"resources:CUSTOM_GOLD": "1"})
-    return dataclasses.replace(stage.instance("gold~compute1"), flavor=flavor)
+    return stage.instance("gold~compute1", flavor=flavor)
 
 
 def look(stage: Stage, times: int = 1) -> None:

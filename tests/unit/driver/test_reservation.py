@@ -43,7 +43,7 @@ def stage(fake: FakeIronic, set_stage: SetStage) -> Stage:
 def instance(stage: Stage, extra_specs: dict[str, str] | None = None) -> virt.Instance:
     """Our instance, for which the scheduler has chosen a pool."""
     flavor = virt.Flavor("bm", 8, 16384, 100, extra_specs=extra_specs or GOLD)
-    return dataclasses.replace(stage.instance(POOL), flavor=flavor)
+    return stage.instance(POOL, flavor=flavor)
 
 
 def gold(fake: FakeIronic, *traits: str, **fields: Any) -> str:

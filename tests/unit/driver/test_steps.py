@@ -2,7 +2,6 @@
 
 """Deploy steps that a flavor asks for."""
 
-import dataclasses
 import json
 from typing import Any
 
@@ -21,7 +20,7 @@ def flavor(value: str) -> virt.Flavor:
 
 
 def asking(stage: Stage, node: str, value: str) -> virt.Instance:
-    return dataclasses.replace(stage.instance(node), flavor=flavor(value))
+    return stage.instance(node, flavor=flavor(value))
 
 
 def sent(fake: FakeIronic) -> list[Any]:
