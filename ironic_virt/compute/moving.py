@@ -153,7 +153,7 @@ class Mover(Part):
             return move
         values = {"host": self._destination, "updated_at": self._db.now()}
         owned = sa.update(_NODE).where(_NODE.c.uuid == node, _NODE.c.host == move.source)
-        # Of a pool's node that has a record, too, it is not the claim yet.
+        # The record of a node of a pool may not name the instance yet.
         connection.execute(owned.values({**values, "instance_uuid": move.instance}))
         carried = sa.update(_INSTANCE).where(_carried_by(node))
         connection.execute(carried.values({**values, "pool": None}))

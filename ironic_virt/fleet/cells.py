@@ -68,10 +68,8 @@ def cells(names: Collection[str] = ()) -> list[Cell]:
 @contextlib.contextmanager
 def _reading(cell: Cell) -> Iterator[Any]:
     reader = main_db.get_context_manager(cell.context).reader
-    with (
-        nova_conf.asking(f"The database of cell {cell.name}", Exception),
-        reader.using(cell.context) as session,
-    ):
+    name = f"The database of cell {cell.name}"
+    with nova_conf.asking(name, Exception), reader.using(cell.context) as session:
         yield session
 
 

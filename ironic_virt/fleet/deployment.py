@@ -190,10 +190,8 @@ class Deployment:
 
     @functools.cached_property
     def service_of(self) -> Mapping[str, Service]:
-        """Services by host; of several cells with one, that of the cell that Nova has it in."""
-        own = self.hosts.cells.items()
-        services = sorted(self.services, key=lambda each: (each.host, each.cell) in own)
-        return {service.host: service for service in services}
+        """Services by host."""
+        return services_by_host(self.services, self.hosts)
 
     @functools.cached_property
     def node_records(self) -> Mapping[str, Record]:
@@ -234,9 +232,8 @@ class Deployment:
     @functools.cached_property
     def node_of_server(self) -> Mapping[str, str]:
         """By server, the node that carries it."""
-        return {
-            node.instance_uuid: uuid for uuid, node in self.nodes.items() if node.instance_uuid
-        }
+        nodes = self.nodes.items()
+        return {node.instance_uuid: uuid for uuid, node in nodes if node.instance_uuid}
 
     @functools.cached_property
     def bare_metal_hosts(self) -> frozenset[str]:
@@ -275,6 +272,12 @@ def pools(host: str, nodes: Iterable[Node], places: Mapping[str, str]) -> dict[s
     listed = list(nodes)
     carried = [node.instance_uuid for node in listed if node.instance_uuid]
     return counts.pools_of(listed, host, places, carried)
+
+
+def services_by_host(services: Iterable[Service], hosts: Hosts) -> dict[str, Service]:
+    """Services by host; of several cells with one, that of the cell that Nova has it in."""
+    ordered = sorted(services, key=lambda each: hosts.cells.get(each.host) == each.cell)
+    return {service.host: service for service in ordered}
 
 
 def grouped(pairs: Iterable[tuple[K, T]]) -> dict[K, list[T]]:

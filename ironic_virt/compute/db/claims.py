@@ -90,8 +90,8 @@ def release_nodes(
 
 def port_holder(connection: sa.Connection, port: str) -> str | None:
     """The uuid of the instance that has a port or is being given it; ``None``: none."""
-    holder = sa.select(_PORT.c.instance_uuid).where(_PORT.c.port_id == port.lower())
-    return connection.scalar(holder)
+    query = sa.select(_PORT.c.instance_uuid).where(_PORT.c.port_id == port.lower())
+    return connection.scalar(query)
 
 
 def take_ports(connection: sa.Connection, instance: str, ports: Iterable[str]) -> None:
@@ -100,11 +100,11 @@ def take_ports(connection: sa.Connection, instance: str, ports: Iterable[str]) -
     :raises PortTaken: another instance has one of them.
     """
     for port in ports:
-        row = sa.insert(_PORT).values(port_id=port.lower(), instance_uuid=instance)
+        insert = sa.insert(_PORT).values(port_id=port.lower(), instance_uuid=instance)
         try:
             # If an instance has it, only this is undone.
             with connection.begin_nested():
-                connection.execute(row)
+                connection.execute(insert)
         except db_exception.DBDuplicateEntry as exc:
             holder = port_holder(connection, port)
             if holder != instance:

@@ -27,7 +27,7 @@ from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.node import Node
 from ironic_virt.fleet import cells, nova_conf, ping, stopped
 from ironic_virt.fleet.cells import Cell
-from ironic_virt.fleet.deployment import Record, Server, Service, grouped
+from ironic_virt.fleet.deployment import Record, Server, Service, grouped, services_by_host
 from ironic_virt.fleet.hosts import Hosts
 from ironic_virt.fleet.options import ServiceOptions
 from ironic_virt.fleet.placement import PlacementClient
@@ -84,9 +84,7 @@ class NovaWorld:
         """The services of nova-compute by host."""
         read_at, down_time = datetime.datetime.now(datetime.UTC), self.conf.service_down_time
         listed = (cells.services(cell, down_time, read_at) for cell in self.cells.values())
-        own = self.hosts.cells.items()
-        services = sorted(itertools.chain(*listed), key=lambda each: (each.host, each.cell) in own)
-        return {service.host: service for service in services}
+        return services_by_host(itertools.chain(*listed), self.hosts)
 
     def records(self, nodes: Sequence[str]) -> dict[str, Record]:
         """The compute node records of nodes, whose uuids are the nodes'."""

@@ -304,6 +304,7 @@ DECISIONS: dict[str, tuple[dict[str, Any], Effect, str]] = {
     "the record has moved": ({"node": {"shard": "b"}, "record": AT_B}, Effect.WOULD, ""),
     "the server has moved": ({"node": {"shard": "b"}, "server": AT_B}, Effect.WOULD, ""),
     "busy": ({"server": {"task_state": "rebuilding"}}, Effect.WAITS, "is rebuilding"),
+    "another server": ({"server": {"uuid": "other"}}, Effect.REFUSED, "it carries"),
     "done": ({"node": {"shard": "B"}, "record": AT_B, "server": AT_B}, Effect.ALREADY, ""),
 }
 
