@@ -38,7 +38,10 @@ class Hooks(Hook):
 
     def _answer(self, agreed: dict[str, str], deployment: Deployment) -> None:
         node = deployment.node.uuid
-        agreed.pop(node, None)
+        process = self._world.scheduler.task.process
+        if any(service.process is process for service in self._world.hosts.values()):
+            # A standby that has not seen yet that another leads withdraws no answer.
+            agreed.pop(node, None)
         self._world.scheduler.sleep(self._rng.choice([0.0, self._rng.uniform(0, 90)]))
         fate = 1.0 if self._world.is_calm else self._rng.random()
         self._world.log(f"hook: {deployment.instance.uuid} on {node}: {fate:.3f}")
