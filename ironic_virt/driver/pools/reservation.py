@@ -22,8 +22,7 @@ from typing import Any
 from oslo_log import log as logging
 
 from ironic_virt import exceptions
-from ironic_virt.baremetal import allocations
-from ironic_virt.baremetal.allocations import Allocation
+from ironic_virt.baremetal.allocations import ACTIVE, ALLOCATING, Allocation
 from ironic_virt.baremetal.node import Node
 from ironic_virt.conf import ironic as ironic_conf
 from ironic_virt.driver import resources
@@ -168,10 +167,10 @@ class Reservation:
                 extra=notes,
             )
             allocation = self._decided(instance, allocation)
-            if allocation.state == allocations.ACTIVE and allocation.node_uuid:
+            if allocation.state == ACTIVE and allocation.node_uuid:
                 return self._taken(instance, allocation.node_uuid)
             self._give_up(instance)
-            if allocation.state == allocations.ALLOCATING:
+            if allocation.state == ALLOCATING:
                 timeout = self._site.conf.ironic.allocation_timeout
                 why = f"Ironic had not chosen after {timeout} s ([ironic] allocation_timeout)"
                 return why, ()
@@ -211,7 +210,7 @@ class Reservation:
         """The allocation when Ironic has decided, or as it is at the deadline."""
         deadline = self._site.clock() + self._site.conf.ironic.allocation_timeout
         pause = _FIRST_PAUSE
-        while allocation.state == allocations.ALLOCATING:
+        while allocation.state == ALLOCATING:
             if reason := self._site.service.abort_reason(instance):
                 raise exceptions.BuildAborted(None, instance.uuid, reason)
             remaining = deadline - self._site.clock()
@@ -224,8 +223,7 @@ class Reservation:
                     instance.uuid,
                     "waiting for Ironic to choose was given up: the service stops",
                 )
-            interval = ironic_conf.retry_interval(self._site.conf)
-            pause = min(pause * _GROWTH, max(interval, pause))
+            pause = min(pause * _GROWTH, max(ironic_conf.retry_interval(self._site.conf), pause))
             current = self._site.client.allocations.get(instance.uuid)
             if current is None:
                 raise exceptions.ReservationFailed(
@@ -247,8 +245,10 @@ class Reservation:
         if not (self._site.by_ironic or self._pools.is_pool(instance.node or "")):
             # It was never put into a pool.
             return True
+        allocations = self._site.client.allocations
         try:
-            if self._site.client.allocations.delete(instance.uuid):
+            # If this came late, the next node of the same instance would lose it, in rescue.
+            if allocations.get(instance.uuid) and allocations.delete(instance.uuid):
                 LOG.info("The allocation of instance %s is given up", instance.uuid)
         except exceptions.Conflict as exc:
             if isinstance(exc, exceptions.NodeLocked):

@@ -340,7 +340,7 @@ def test_a_service_that_stops_leaves_the_reservation_for_later(set_stage: SetSta
 def test_a_reservation_that_can_not_be_given_up_is_in_the_error(fake, stage, caplog, status):
     gold(fake)
     fake.faults.status(status, "POST", "/allocations$", count=None)
-    fake.faults.status(503, "DELETE", "/allocations/", BUSY, count=None)
+    fake.faults.status(503, "GET", "/allocations/", BUSY, count=None)
     with pytest.raises((exceptions.ReservationFailed, exceptions.IronicError)) as caught:
         stage.reserve(instance(stage))
     assert "instance-left-on-node" in caplog.text
@@ -389,6 +389,12 @@ def test_destroy_gives_the_reservation_back_in_every_state(fake, stage, state) -
     assert fake.allocations() == []
 
 
+def test_an_allocation_that_is_gone_is_not_deleted(fake: FakeIronic, stage: Stage) -> None:
+    gold(fake)
+    stage.destroy(instance(stage))
+    assert fake.requests.matching("DELETE", "/allocations/") == []
+
+
 def failed_with_allocation(fake: FakeIronic, stage: Stage) -> str:
     """A node with our reservation, in a state in which Ironic takes both off together only."""
     node = gold(fake)
@@ -432,6 +438,7 @@ def test_a_node_that_changes_hands_is_not_written_to_again(fake: FakeIronic, sta
 
 
 def test_an_allocation_that_ironic_keeps_is_an_error(fake: FakeIronic, stage: Stage) -> None:
+    leave_allocation(fake, stage, candidate_nodes=[gold(fake, maintenance=True)])
     fake.faults.status(409, "DELETE", "/allocations/", body="It is in use.", count=None)
     with pytest.raises(exceptions.TearDownFailed, match="does not carry the server") as caught:
         stage.destroy(instance(stage))
