@@ -62,11 +62,6 @@ class Service:
         """Whether it has never reported, though it had the time to."""
         return self.last_seen is None and not self.up and not self.forced_down
 
-    @property
-    def pulse(self) -> tuple[object, ...]:
-        """What stays as it is while the service is stopped."""
-        return self.id, self.forced_down, self.last_seen, self.reports
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Record:

@@ -44,8 +44,11 @@ class Watched:
         return self.running.get(host, f"{host} has reported again; stop it")
 
 
-def _pulse(service: Service | None) -> tuple[object, ...]:
-    return () if service is None else service.pulse
+def _pulse(service: Service | None) -> tuple[object, ...] | None:
+    """What stays as it is while a service is stopped."""
+    if service is None:
+        return None
+    return service.id, service.forced_down, service.last_seen, service.reports
 
 
 def watch(

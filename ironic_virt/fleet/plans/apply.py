@@ -74,11 +74,11 @@ class Seen:
 
     @property
     def before(self) -> Before:
-        """The node's shard and host; the source's, if only the record or the server has moved."""
+        """The plan's shard, and the host; the source's, if only record or server has moved."""
         after = self.change.host[1]
         owners = [thing.host for thing in (self.record, *self.servers) if thing is not None]
         owner = next((host for host in owners if host != after), after if owners else None)
-        return self.node.shard if isinstance(self.node, Node) else None, owner
+        return self.change.shard[0], owner
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -178,13 +178,15 @@ def run(
             chosen = [look for look in looks if look[1].outcome is Effect.WOULD][:remaining]
             remaining -= len(chosen)
             reports: dict[str, Report[Change]] = {}
-            if journal is not None and chosen:
+            if journal is not None and (chosen or undo):
                 before = {seen.change.node: seen.before for seen, _ in chosen}
                 journal.write(before, begun)
                 for report in pool.map(lambda look: _move_node(world, down, *look), chosen):
                     reports[report.change.node] = report
                 changed = [uuid for uuid in before if reports[uuid].outcome is Effect.DONE]
-                journal.write({uuid: before[uuid] for uuid in changed}, ended)
+                over = {uuid: before[uuid] for uuid in changed}
+                back = [seen for seen, look in looks if undo and look.outcome is Effect.ALREADY]
+                journal.write(over | {seen.change.node: seen.before for seen in back}, ended)
             for seen, decision in looks:
                 outcome, reason = decision.outcome, decision.reason
                 if outcome is Effect.WOULD and journal is None:

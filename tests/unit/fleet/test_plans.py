@@ -47,8 +47,7 @@ def deployments(draw: st.DrawFn) -> Deployment:
 
 def owners(deployment: Deployment, plan: Plan) -> dict[str, str]:
     """Each node's service when the plan is carried out."""
-    before = {uuid: record.host for uuid, record in deployment.node_records.items()}
-    return before | {change.node: change.host[1] for change in plan.changes}
+    return {**deployment.owner_of, **{change.node: change.host[1] for change in plan.changes}}
 
 
 def check(deployment: Deployment, plan: Plan) -> None:
@@ -98,8 +97,7 @@ def test_keep_moves_no_record_and_touches_new_nodes_only_if_told(deployment, new
 @hypothesis.given(deployments(), st.data())
 def test_drain_moves_a_services_nodes_to_those_named(deployment, data) -> None:
     host, *others = data.draw(st.permutations(sorted(deployment.options)))
-    has = {record.name for record in deployment.records if record.host == host}
-    if not has:
+    if not (has := set(strategies.nodes_of(deployment, host))):
         with pytest.raises(PlanRefused, match="has no nodes"):
             strategies.drain(deployment, host, others)
         return
