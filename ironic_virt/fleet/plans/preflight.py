@@ -46,10 +46,11 @@ def items(
     is_here = is_part and (here.ironic, here.region) == (plan.cloud.ironic, plan.cloud.region)
     other = f"the plan is for another deployment: {plan.cloud}; this is {here}"
     yield Item(is_here, "the plan is for this deployment" if is_here else other)
-    hours = (deployment.read_at - plan.made_at).total_seconds() / 3600
+    seconds = (deployment.read_at - plan.made_at).total_seconds()
     if not begun and not undo:
-        is_young = 0 <= hours < oldest
-        yield Item(is_young, f"the plan is {hours:.1f} h old; at most {oldest:g} h is allowed")
+        is_young = -CLOCKS_MAY_DIFFER <= seconds < oldest * 3600
+        age = f"{seconds / 3600:.1f} h" if seconds > 0 else f"{seconds:.0f} s"
+        yield Item(is_young, f"the plan is {age} old; at most {oldest:g} h is allowed")
     apart = [
         f"{name} by {ahead:.0f} s"
         for name, ahead in deployment.clocks.items()
