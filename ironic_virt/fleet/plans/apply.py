@@ -119,6 +119,9 @@ def decide(seen: Seen, is_begun: bool = False) -> Decision:
     if not is_busy and uuids != ([node.instance_uuid] if node.instance_uuid else []):
         carries, servers = node.instance_uuid or "nothing", ", ".join(uuids) or "nothing"
         return Decision(Effect.REFUSED, f"Nova has {servers} on it, but it carries {carries}")
+    for host in (before, after) if moves else ():
+        if record and (service := seen.services.get(host or "")) and service.cell != record.cell:
+            return Decision(Effect.REFUSED, f"{host} is in another cell than its record")
     if moves and (reason := _why_wait(seen)) is not None:
         return Decision(Effect.WAITS, reason)
     return Decision(Effect.WOULD, "", sets_shard, moves)

@@ -307,6 +307,16 @@ DECISIONS: dict[str, tuple[dict[str, Any], Effect, str]] = {
     "source up": ({"source": {"forced_down": False}}, Effect.WAITS, "force it down"),
     "source reports": ({"source": {"reports": 1}}, Effect.WAITS, "has reported again"),
     "target down": ({"target": FORCED}, Effect.WAITS, "compute-b is forced down"),
+    "target elsewhere": (
+        {"target": {"cell": "x"}},
+        Effect.REFUSED,
+        "compute-b is in another cell",
+    ),
+    "source elsewhere": (
+        {"source": {"cell": "x"}},
+        Effect.REFUSED,
+        "compute-a is in another cell",
+    ),
     "no target": ({"target": None}, Effect.WAITS, "service compute-b does not exist"),
     "target disabled": ({"target": {"disabled": True}}, Effect.WAITS, "is disabled"),
     "two servers": ({"servers": 2}, Effect.REFUSED, "it carries"),
