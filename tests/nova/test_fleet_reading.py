@@ -2,6 +2,7 @@
 
 """What is read of services and cells, and set in Ironic: leases, names, clocks and shards."""
 
+import contextlib
 import datetime
 import functools
 from types import SimpleNamespace
@@ -16,6 +17,7 @@ from sqlalchemy.exc import OperationalError
 
 from ironic_virt import exceptions, standby
 from ironic_virt.baremetal.client import IronicClient
+from ironic_virt.baremetal.http.retry import RetryPolicy
 from ironic_virt.fleet import cells, checks, lock, nova_conf, reading
 from ironic_virt.fleet.deployment import Record, Server
 from ironic_virt.fleet.hosts import Aggregate, Hosts
@@ -24,6 +26,8 @@ from ironic_virt.fleet.plans.apply import Effect, MoveRefused
 from ironic_virt.fleet.plans.nova_world import NovaWorld
 from ironic_virt.fleet.pools import convert
 from ironic_virt.fleet.reading import Reader
+from ironic_virt.testing.fake_ironic import FakeIronic
+from tests.in_process import InProcessChannel
 from tests.unit.fleet.deployments import GOLD, NOW, changed, fleet, node, node_uuid, server_uuid
 
 
@@ -177,17 +181,22 @@ def test_any_error_of_a_database_is_told_as_one(monkeypatch: pytest.MonkeyPatch)
             ask()
 
 
-@pytest.mark.parametrize(("shard", "changes"), [("a", [("b",)]), ("B", []), ("x", None)])
-def test_a_shard_is_read_again_before_it_is_set(shard, changes) -> None:
-    client = mock.create_autospec(IronicClient, instance=True)
-    client.get_node.return_value = node(1, shard=shard)
+@pytest.mark.parametrize(
+    ("shard", "meanwhile", "end"),
+    [("a", "a", "b"), ("B", "x", "B"), ("x", "a", "x"), ("a", "x", "x"), ("a", "B", "b")],
+)
+def test_a_shard_is_read_again_before_each_try_to_set_it(shard, meanwhile, end) -> None:
+    fake = FakeIronic()
+    uuid = fake.add_node(shard=shard)
+    locked = "Node 1 is locked by host a, please retry"
+    gone = lambda *_: fake.set_node(uuid, shard=meanwhile) or True  # noqa: E731
+    fake.faults.status(409, "PATCH", uuid, locked, when=gone, count=1)
+    client = IronicClient(InProcessChannel(fake, "http://ironic.test"), RetryPolicy(3, 0.01))
     world = NovaWorld(cfg.ConfigOpts(), client, {}, Hosts(), placement=mock.Mock())
-    if changes is None:
-        with pytest.raises(MoveRefused, match="the shard of node n is now 'x'"):
-            world.set_shard("n", "a", "b")
-    else:
-        world.set_shard("n", "a", "b")
-    assert client.patch_node.call_count == len(changes or ())
+    refusal = pytest.raises(MoveRefused, match=f"the shard of node {uuid} is now 'x'")
+    with refusal if end == "x" else contextlib.nullcontext():
+        world.set_shard(uuid, "a", "b")
+    assert fake.node(uuid)["shard"] == end
 
 
 def test_what_is_wrong_with_one_node_is_told_of_it_alone() -> None:

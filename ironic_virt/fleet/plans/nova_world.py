@@ -109,12 +109,15 @@ class NovaWorld:
 
     def set_shard(self, node: str, before: str | None, after: str | None) -> None:
         """Give a node another shard, or none; :class:`MoveRefused` if it has a third one."""
-        shard = self.client.get_node(node).shard
-        if same_shard(shard, after):
-            return
-        if not same_shard(shard, before):
+
+        def read_shard() -> str | None:
+            shard = self.client.get_node(node).shard
+            if same_shard(shard, before) or same_shard(shard, after):
+                return shard
             raise MoveRefused(f"the shard of node {node} is now {shard!r}")
-        self.client.patch_node(node, _patch(after))
+
+        if not same_shard(read_shard(), after):
+            self.client.rechecking(read_shard).patch_node(node, _patch(after))
 
     def move(self, record: Record, source: str, target: str) -> None:
         """Give a record, and the server on it, to a host, in one transaction.
