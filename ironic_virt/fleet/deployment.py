@@ -240,6 +240,11 @@ class Deployment:
         """Hosts of bare metal whose file was not given, so their target set is unknown."""
         return self.bare_metal_hosts - self.options.keys()
 
+    def is_in_two_cells(self, host: str) -> bool:
+        """Whether a host has its records, or its service, in several cells."""
+        rows: list[Record | Service] = [*self.records, *self.service_of.values()]
+        return len({row.cell for row in rows if row.host == host}) > 1
+
     def host_of(self, node: Node) -> str:
         """The host of the instance on a node, or else of the node's record; empty: neither."""
         server = self.servers.get(node.instance_uuid or "")
@@ -262,11 +267,10 @@ def pool_name(host: str, node: Node) -> str:
     return names.pool_name(host, (node.resource_class or "", node.traits))
 
 
-def pools(host: str, nodes: Iterable[Node], places: Mapping[str, str]) -> dict[str, counts.Pool]:
+def pools(host: str, nodes: Sequence[Node], places: Mapping[str, str]) -> dict[str, counts.Pool]:
     """The pools of a host by name, of its nodes and of the records that its servers are on."""
-    listed = list(nodes)
-    carried = [node.instance_uuid for node in listed if node.instance_uuid]
-    return counts.pools_of(listed, host, places, carried)
+    carried = [node.instance_uuid for node in nodes if node.instance_uuid]
+    return counts.pools_of(nodes, host, places, carried)
 
 
 def services_by_host(services: Iterable[Service], hosts: Hosts) -> dict[str, Service]:

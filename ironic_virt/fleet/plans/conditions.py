@@ -10,7 +10,7 @@ from ironic_virt.baremetal.node import Node
 from ironic_virt.fleet import checks
 from ironic_virt.fleet.deployment import Deployment
 from ironic_virt.fleet.findings import Finding
-from ironic_virt.fleet.plans.plan import Cloud, Plan, PlanRefused
+from ironic_virt.fleet.plans.plan import Plan, PlanRefused
 
 _FEW = 3
 _NEVER = frozenset({"node-in-two-records", "two-servers-on-a-node"})
@@ -26,11 +26,6 @@ _HALF_WAY = {
     *("node-in-no-target-set", "node-in-two-target-sets"),
 }
 """Findings to expect after an interruption; ``apply`` looks at each such node itself."""
-
-
-def identity(deployment: Deployment) -> Cloud:
-    """Which deployment it is."""
-    return Cloud(sorted(deployment.cells), *deployment.cloud)
 
 
 def why_unfit(deployment: Deployment, host: str) -> str | None:

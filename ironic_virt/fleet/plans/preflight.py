@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator
 from ironic_virt.fleet.checks.services import CLOCKS_MAY_DIFFER
 from ironic_virt.fleet.deployment import Deployment
 from ironic_virt.fleet.plans import conditions
-from ironic_virt.fleet.plans.plan import Plan
+from ironic_virt.fleet.plans.plan import Cloud, Plan
 from ironic_virt.fleet.stopped import Watched
 from ironic_virt.sharding.selector import TargetSet
 
@@ -41,7 +41,7 @@ def items(
     undo: bool = False,
 ) -> Iterator[Item]:
     """Check everything; a plan that was not begun may be ``oldest`` hours old."""
-    here = conditions.identity(deployment)
+    here = Cloud(sorted(deployment.cells), *deployment.cloud)
     is_part = set(plan.cloud.cells) <= set(here.cells)
     is_here = is_part and (here.ironic, here.region) == (plan.cloud.ironic, plan.cloud.region)
     other = f"the plan is for another deployment: {plan.cloud}; this is {here}"

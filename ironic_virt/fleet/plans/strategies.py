@@ -17,7 +17,7 @@ from ironic_virt.baremetal.states import AVAILABLE
 from ironic_virt.fleet.deployment import Deployment
 from ironic_virt.fleet.options import ServiceOptions
 from ironic_virt.fleet.plans import conditions
-from ironic_virt.fleet.plans.plan import Assumed, Change, Plan, PlanRefused
+from ironic_virt.fleet.plans.plan import Assumed, Change, Cloud, Plan, PlanRefused
 from ironic_virt.sharding.selector import same_shard
 
 
@@ -179,6 +179,8 @@ def _make_plan(
         )
         changes += [change] if change.is_needed else []
     touched = {host for change in changes for host in change.host if host is not None}
+    for host in filter(deployment.is_in_two_cells, sorted(touched)):
+        raise PlanRefused(f"{host} is in two cells; name its own with --cell")
     assumed = {
         host: Assumed(
             shard_of(options), options.conductor_group, options.number("report_interval", 0)
@@ -193,7 +195,7 @@ def _make_plan(
         deployment.read_at,
         {host: service for host, service in assumed.items() if host in touched},
         changes,
-        conditions.identity(deployment),
+        Cloud(sorted(deployment.cells), *deployment.cloud),
         tuple(sorted(accepted)),
     )
     conditions.refuse_findings(deployment, plan)

@@ -91,7 +91,7 @@ def plan(deployment: Deployment, host: str, direction: Direction, watched: Watch
     service = deployment.service_of.get(host)
     if service is None:
         raise exceptions.InvalidConfiguration(host, "there is no nova-compute of this name")
-    if any(row.host == host and row.cell != service.cell for row in deployment.records):
+    if deployment.is_in_two_cells(host):
         raise exceptions.InvalidConfiguration(host, "is in two cells; name its own with --cell")
     blocked = watched.why_running(host, service) or ""
     servers = [server for server in deployment.live_servers if server.host == host]

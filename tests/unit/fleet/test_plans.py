@@ -141,13 +141,6 @@ def named(deployment: Deployment, *hosts: str) -> Deployment:
     return changed(deployment, options={host: deployment.options[host] for host in hosts})
 
 
-def zones(**hosts: str) -> list[Aggregate]:
-    return [
-        Aggregate(f"in-{zone}", f"uuid-{zone}", frozenset({f"compute-{name}"}), zone)
-        for name, zone in hosts.items()
-    ]
-
-
 def group(*members: int, most: int | None) -> dict[str, Group]:
     made = Group("g", frozenset(map(server_uuid, members)), most)
     return dict.fromkeys(made.members, made)
@@ -158,7 +151,7 @@ CROWDED = group(2, 4, most=1)
 
 
 CELLS = {A: "cell1", B: "x"}
-ZONES = zones(a="az1", b="az2")
+ZONES = [Aggregate(zone, zone, frozenset({host}), zone) for host, zone in ((A, "az1"), (B, "az2"))]
 SSD = [Aggregate("ssd", "u", frozenset({A}))]
 REFUSED: dict[str, tuple[Callable[[Deployment], Deployment], str]] = {
     "source": (lambda d: named(d, B), "with compute-a, which was not named"),
@@ -188,6 +181,10 @@ REFUSED: dict[str, tuple[Callable[[Deployment], Deployment], str]] = {
     "two records": (
         lambda d: changed(d, records=[*d.records, changed(d.records[0], id=9, host=C)]),
         "node-in-two-records",
+    ),
+    "two cells": (
+        lambda d: changed(d, records=[*d.records, changed(d.records[0], name="n", cell="x")]),
+        "compute-a is in two cells; name its own with --cell",
     ),
     "a node": (lambda d: with_node(d, node_uuid(1), maintenance=True), "offered-unavailable"),
     "a host": (lambda d: with_options(d, B, shard=B, nope="1"), "option-unknown"),
@@ -220,7 +217,7 @@ def test_faults_of_others_and_accepted_ones_are_no_obstacle() -> None:
     with pytest.raises(PlanRefused, match="node-in-two-records"):
         drained(twice, "offered-unavailable", "node-in-two-records")
     # A zone that is accepted.
-    apart = with_hosts(three(), aggregates=zones(a="az1", b="az2"))
+    apart = with_hosts(three(), aggregates=ZONES)
     assert len(drained(apart, "az2").changes) == 2
     # What no move makes worse.
     empty = {one.uuid: frozenset[str]() for one in apart.hosts.aggregates}
