@@ -20,7 +20,7 @@ from ironic_virt import exceptions
 from ironic_virt.baremetal.node import Node
 from ironic_virt.fleet.deployment import Record, Server, Service
 from ironic_virt.fleet.plans import journal as journals
-from ironic_virt.fleet.plans.journal import Before, Journal
+from ironic_virt.fleet.plans.journal import Journal
 from ironic_virt.fleet.plans.plan import Change, Plan
 from ironic_virt.fleet.stopped import Watched
 from ironic_virt.sharding.selector import same_shard
@@ -72,14 +72,6 @@ class Seen:
     services: Mapping[str, Service]
     watched: Watched
 
-    @property
-    def before(self) -> Before:
-        """The plan's shard, and the host; the source's, if only record or server has moved."""
-        after = self.change.host[1]
-        owners = [thing.host for thing in (self.record, *self.servers) if thing is not None]
-        owner = next((host for host in owners if host != after), after if owners else None)
-        return self.change.shard[0], owner
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Decision:
@@ -92,7 +84,7 @@ class Decision:
 
 
 def decide(seen: Seen, is_begun: bool = False) -> Decision:
-    """Decide what to do for a change; of one that was begun, aggregates may be left to do."""
+    """Decide what to do for a change; of one in the journal, aggregates may be left to do."""
     change, node, record = seen.change, seen.node, seen.record
     before, after = change.host
     if isinstance(node, exceptions.IronicError):
@@ -177,19 +169,20 @@ def run(
             batch = changes[begin : begin + BATCH]
             unended = journal.unended() if journal is not None else ()
             observed = _look(batch, world, pool)
-            looks = [(seen, decide(seen, seen.change.node in unended)) for seen in observed]
+            looks = [
+                (seen, decide(seen, undo or seen.change.node in unended)) for seen in observed
+            ]
             chosen = [look for look in looks if look[1].outcome is Effect.WOULD][:remaining]
             remaining -= len(chosen)
             reports: dict[str, Report[Change]] = {}
-            if journal is not None and (chosen or undo):
-                before = {seen.change.node: seen.before for seen, _ in chosen}
+            if journal is not None and chosen:
+                begins = [seen.change for seen, _ in chosen]
+                before = {change.node: (change.shard[0], change.host[0]) for change in begins}
                 journal.write(before, begun)
                 for report in pool.map(lambda look: _move_node(world, down, *look), chosen):
                     reports[report.change.node] = report
                 changed = [uuid for uuid in before if reports[uuid].outcome is Effect.DONE]
-                over = {uuid: before[uuid] for uuid in changed}
-                back = [seen for seen, look in looks if undo and look.outcome is Effect.ALREADY]
-                journal.write(over | {seen.change.node: seen.before for seen in back}, ended)
+                journal.write({uuid: before[uuid] for uuid in changed}, ended)
             for seen, decision in looks:
                 outcome, reason = decision.outcome, decision.reason
                 if outcome is Effect.WOULD and journal is None:

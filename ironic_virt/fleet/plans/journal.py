@@ -26,7 +26,7 @@ BEGUN, DONE, UNDOING, UNDONE = "begun", "done", "undoing", "undone"
 _utc_now = functools.partial(datetime.datetime.now, datetime.UTC)
 
 Before = tuple[str | None, str | None]
-"""A node's shard and the host of its record, before it was touched."""
+"""A node's shard and the host of its record before the plan, as that says."""
 
 
 class _Header(msgspec.Struct):
@@ -89,7 +89,7 @@ class Journal:
         self._states[entry.node] = entry.state
 
     def write(self, nodes: Mapping[str, Before], state: str) -> None:
-        """Write the state of nodes, as they are before a change; return when it is on the disk."""
+        """Write the state of nodes, and what they were before; return when it is on the disk."""
         assert self.file is not None
         at = self._now().isoformat(timespec="seconds")
         entries = [_Entry(node, state, at, before) for node, before in nodes.items()]
