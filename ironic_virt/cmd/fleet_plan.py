@@ -15,6 +15,7 @@ from ironic_virt.cmd import arguments, output
 from ironic_virt.cmd.commands import Row, argument, flag, one_of, several
 from ironic_virt.cmd.fleet import FleetCommand
 from ironic_virt.fleet.deployment import Deployment
+from ironic_virt.fleet.plans import journal as journals
 from ironic_virt.fleet.plans import plan as plans
 from ironic_virt.fleet.plans import strategies, summary
 from ironic_virt.fleet.plans.plan import Plan
@@ -56,8 +57,9 @@ class _PlanCommand(FleetCommand):
     def act(self, args: argparse.Namespace) -> Any:
         """Read the deployment, make the plan, write it and sum it up."""
         path = args.output
-        if path.exists():
-            self.refuse(f"argument --output: {path} already exists")
+        for taken in (path, journals.path_of(path)):
+            if taken.exists():
+                self.refuse(f"{taken} already exists; give another name with --output")
         if not os.access(path.parent, os.W_OK):
             self.refuse(f"argument --output: can't write to the directory {path.parent}")
         if args.new and args.cells:

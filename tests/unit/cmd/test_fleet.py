@@ -64,6 +64,15 @@ def test_nodes_to_move_are_chosen_by_name_service_shard_or_file(tmp_path: Path) 
         assert {change.node for change in plan.changes} == nodes, words
 
 
+@pytest.mark.parametrize("taken", ["plan.yaml", "plan.yaml.journal"])
+def test_a_plan_takes_no_name_that_was_used(tmp_path: Path, capsys, taken: str) -> None:
+    (tmp_path / taken).touch()
+    shards, args = command(fleet_plan.Shards, "--output", str(tmp_path / "plan.yaml"))
+    with pytest.raises(SystemExit):
+        shards.act(args)
+    assert f"{taken} already exists; give another name with --output" in capsys.readouterr().err
+
+
 def test_who_has_dumped_nothing_changes_nothing(monkeypatch, capsys) -> None:
     apply, _ = command(fleet_apply.Apply, "plan.yaml")
     monkeypatch.setattr(sys, "stdin", _Terminal("y\n"))
