@@ -25,11 +25,7 @@ def stopped() -> Deployment:
     gpu, sixth = frozenset({"CUSTOM_GPU"}), deployments.node_uuid(6)
     found = deployments.with_node(deployments.fleet({"a": 6, "b": 2}), sixth, traits=gpu)
     long_ago = deployments.NOW - datetime.timedelta(hours=1)
-    services = [
-        dataclasses.replace(one, forced_down=one.host == "a", last_seen=long_ago)
-        for one in found.services
-    ]
-    return deployments.changed(found, services=services)
+    return deployments.with_service(found, "a", forced_down=True, last_seen=long_ago)
 
 
 def planned(deployment: Deployment, direction: Direction = ENTER) -> Conversion:

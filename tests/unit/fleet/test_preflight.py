@@ -11,16 +11,21 @@ from ironic_virt.fleet.hosts import Aggregate
 from ironic_virt.fleet.plans import preflight, strategies
 from ironic_virt.fleet.plans.plan import Plan
 from ironic_virt.fleet.stopped import Watched
-from tests.unit.fleet.deployments import changed, fleet, node_uuid, with_node, with_options
+from tests.unit.fleet.deployments import (
+    changed,
+    fleet,
+    node_uuid,
+    with_node,
+    with_options,
+    with_service,
+)
 
 A, B = "compute-a", "compute-b"
 
 
 def sound() -> Deployment:
     """Two services; the first is stopped."""
-    found = fleet({A: 2, B: 1})
-    services = [changed(one, forced_down=one.host == A) for one in found.services]
-    return changed(found, services=services)
+    return with_service(fleet({A: 2, B: 1}), A, forced_down=True)
 
 
 def planned(deployment: Deployment) -> Plan:
@@ -63,10 +68,7 @@ def test_a_plan_of_some_cells_or_by_a_fast_clock_fits() -> None:
         ),
         (lambda d: changed(d, read_at=d.read_at - datetime.timedelta(seconds=9)), "is -9 s old"),
         (lambda d: changed(d, clocks={"database": 60.0}), "clocks differ: database by 60 s"),
-        (
-            lambda d: changed(d, services=[changed(one, disabled=True) for one in d.services]),
-            "compute-b is disabled",
-        ),
+        (lambda d: with_service(d, B, disabled=True), "compute-b is disabled"),
         (
             lambda d: changed(
                 d, hosts=changed(d.hosts, aggregates=[Aggregate("g", "u", frozenset({A}))])

@@ -11,12 +11,12 @@ from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.http.retry import RetryPolicy
 from ironic_virt.driver import resources
 from ironic_virt.driver.claim import KEY_PREFIX
-from ironic_virt.fleet.deployment import Deployment, Server
+from ironic_virt.fleet.deployment import Deployment, Record
 from ironic_virt.fleet.plans.apply import Effect
 from ironic_virt.fleet.unprotection import unprotect_nodes
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.in_process import InProcessChannel
-from tests.unit.fleet.deployments import server_uuid
+from tests.unit.fleet.deployments import NOW, server_uuid
 
 HOST = "compute-a"
 
@@ -50,12 +50,8 @@ def protected(fake: FakeIronic, number: int, **fields: Any) -> str:
 def deployed(client: IronicClient, *nodes: str) -> Deployment:
     """What was read of nodes a moment ago."""
     read = {node: client.get_node(node) for node in nodes}
-    servers = {
-        one.instance_uuid: Server("cell1", one.instance_uuid, HOST, one.uuid)
-        for one in read.values()
-        if one.instance_uuid
-    }
-    return Deployment(read_at=None, nodes=read, servers=servers)  # type: ignore[arg-type]
+    records = [Record("cell1", 1, node, HOST, node) for node in nodes]
+    return Deployment(NOW, nodes=read, records=records)
 
 
 def outcomes(reports: Iterator[Any]) -> dict[str, Effect]:
