@@ -89,15 +89,15 @@ def _find_inventory_differs(fleet: Deployment) -> Problems:
 
 @check(CHECKS, "traits-differ", ERROR, _REFRESH)
 def _find_traits_differ(fleet: Deployment) -> Problems:
-    known = fleet.placement.traits.keys()
-    pairs = fleet.placement.traits.items()
-    traits_of = grouped((provider, trait) for trait, providers in pairs for provider in providers)
+    known = fleet.placement.traits
+    traits_of = grouped((provider, trait) for trait, each in known.items() for provider in each)
     for node, provider, host in _list_reported(fleet):
         traits = set(traits_of.get(provider, ()))
         added = {name for name in traits - node.traits if not name.startswith(CAPABILITY_TRAITS)}
-        missing = (node.traits & known) - traits
+        missing = (node.traits & known.keys()) - traits
         words = [f"lacks {', '.join(sorted(missing))}"] if missing else []
-        words += [f"also has {', '.join(sorted(added))}"] if added else []
+        unless = "unless Nova's provider.yaml adds it"
+        words += [f"also has {', '.join(sorted(added))}, {unless}"] if added else []
         if words:
             yield node.uuid, f"its provider {' and '.join(words)}", host
 

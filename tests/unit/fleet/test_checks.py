@@ -432,6 +432,8 @@ def test_a_class_or_a_trait_that_placement_lacks_is_missing() -> None:
     having = {**deployment.placement.traits, "CUSTOM_NEW": frozenset()}
     (found,) = checks.run(with_placement(deployment, traits=having))
     assert "lacks CUSTOM_NEW" in found.words
+    (found,) = checks.run(with_node(sound(), FREE, traits=frozenset()))
+    assert "also has CUSTOM_SSD, unless Nova's provider.yaml adds it" in found.words
 
 
 @pytest.mark.parametrize("change", [with_interval(300), with_interval(43200, node_refresh="all")])
