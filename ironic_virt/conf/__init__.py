@@ -77,10 +77,17 @@ def read(
     except cfg.ConfigFileValueError as exc:
         raise exceptions.InvalidConfiguration("a value in the file", str(exc)) from exc
     except cfg.Error as exc:
-        raise exceptions.InvalidConfiguration("--config-file", unknown.reason_of(exc)) from None
+        raise exceptions.InvalidConfiguration("--config-file", reason_of(exc)) from None
     except UnicodeDecodeError as exc:
         raise exceptions.InvalidConfiguration("--config-file", f"no text in UTF-8: {exc}") from exc
     _anchor(conf)
+
+
+def reason_of(error: Exception) -> str:
+    """Why a file can't be read, without the line that is wrong: it may have a password."""
+    if not isinstance(error, cfg.ConfigFileParseError):
+        return str(error)
+    return f"not an ini file: {error.config_file}, line {getattr(error.__context__, 'lineno', '')}"
 
 
 def _anchor(conf: cfg.ConfigOpts) -> None:

@@ -46,13 +46,6 @@ def read_values(conf: cfg.ConfigOpts, group: str) -> dict[str, str]:
     return {name: value for name, (value, _) in read_group(conf, group, ()).items()}
 
 
-def reason_of(error: Exception) -> str:
-    """Why a file can't be read, without the line that is wrong: it may have a password."""
-    if not isinstance(error, cfg.ConfigFileParseError):
-        return str(error)
-    return f"not an ini file: {error.config_file}, line {getattr(error.__context__, 'lineno', '')}"
-
-
 def check(conf: cfg.ConfigOpts, group: str, known: Collection[str]) -> list[str]:
     """Warnings about the options in a group that are not read.
 

@@ -16,7 +16,7 @@ from oslo_db import exception as db_exception
 from sqlalchemy import exc as sa_exceptions
 
 from ironic_virt import exceptions
-from ironic_virt.conf import unknown
+from ironic_virt.conf import reason_of
 
 DATABASE_ERRORS = (db_exception.DBError, sa_exceptions.SQLAlchemyError)
 """What Nova's engines raise: oslo.db's errors, and those of SQLAlchemy that it leaves alone."""
@@ -49,7 +49,7 @@ def load(files: Sequence[str], directories: Sequence[str] = ()) -> cfg.ConfigOpt
 
         config.parse_args(["ironic-virt-fleet", *arguments])
     except cfg.Error as exc:
-        raise exceptions.InvalidConfiguration("--config-file", unknown.reason_of(exc)) from None
+        raise exceptions.InvalidConfiguration("--config-file", reason_of(exc)) from None
     options.check_release()
     objects.register_all()
     conf: cfg.ConfigOpts = nova.conf.CONF

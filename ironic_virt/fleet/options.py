@@ -17,7 +17,7 @@ from oslo_config import cfg
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal.node import Node
-from ironic_virt.conf import ironic, ironic_options, standby_options, unknown
+from ironic_virt.conf import ironic, ironic_options, reason_of, standby_options, unknown
 from ironic_virt.sharding.selector import TargetSet
 
 _IN_TREE = "ironic.IronicDriver"
@@ -126,7 +126,7 @@ def read(host: str, paths: Sequence[str]) -> ServiceOptions:
         conf(arguments, project="nova", default_config_files=[], default_config_dirs=[])
         defaults, written = (unknown.read_values(conf, name) for name in ("DEFAULT", ironic.GROUP))
     except (OSError, ValueError, cfg.Error) as exc:
-        reason = f"can't be read: {unknown.reason_of(exc)}"
+        reason = f"can't be read: {reason_of(exc)}"
         raise exceptions.InvalidConfiguration(", ".join(paths), reason) from None
     if host and defaults.get("host", host) != host:
         raise exceptions.InvalidConfiguration(
