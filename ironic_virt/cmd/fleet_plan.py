@@ -164,4 +164,7 @@ class Move(_PlanCommand):
         if args.shard:
             nodes = deployment.nodes.values()
             chosen |= {node.uuid for node in nodes if same_shard(node.shard, args.shard)}
+        if not chosen:
+            origin = args.source or args.shard or args.file or "the command line"
+            self.refuse(f"no node is chosen: {origin} has none")
         return strategies.move(deployment, chosen, args.targets, number=args.number, **rules)

@@ -46,7 +46,7 @@ def command(kind: Any, *argv: str) -> tuple[Any, Any]:
     return made, made.get_parser("ironic-virt-fleet x").parse_args(argv)
 
 
-def test_nodes_to_move_are_chosen_by_name_service_shard_or_file(tmp_path: Path) -> None:
+def test_nodes_to_move_are_chosen_by_name_service_shard_or_file(tmp_path, capsys) -> None:
     deployment = deployments.fleet({"compute-a": 3, "compute-b": 1})
     first, second, third, _ = deployment.nodes
     listed = tmp_path / "nodes"
@@ -62,6 +62,11 @@ def test_nodes_to_move_are_chosen_by_name_service_shard_or_file(tmp_path: Path) 
         move.check(args)
         plan = move.plan(deployment, args, accepted=(), new=False)
         assert {change.node for change in plan.changes} == nodes, words
+    move, args = command(fleet_plan.Move, "--to", "compute-b", "--from", "compute-typo")
+    move.check(args)
+    with pytest.raises(SystemExit):
+        move.plan(deployment, args, accepted=(), new=False)
+    assert "no node is chosen: compute-typo has none" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("taken", ["plan.yaml", "plan.yaml.journal"])
