@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal.node import Node
-from ironic_virt.fleet.deployment import Deployment, Record, Server, Service
+from ironic_virt.fleet.deployment import Deployment, Record, Server, Service, grouped
 from ironic_virt.fleet.plans import apply, journal, plan, strategies
 from ironic_virt.fleet.plans.apply import Decision, Effect, MoveRefused, Report, Seen
 from ironic_virt.fleet.plans.plan import Change, Plan, PlanRefused
@@ -71,11 +71,8 @@ class World:
 
     def servers(self, records: Sequence[Record]) -> Mapping[str, Sequence[Server]]:
         names = {record.name for record in records}
-        found: dict[str, list[Server]] = {}
-        for server in self._servers.values():
-            if server.node in names:
-                found.setdefault(server.node or "", []).append(server)
-        return found
+        servers = self._servers.values()
+        return grouped((one.node or "", one) for one in servers if one.node in names)
 
     def node(self, uuid: str) -> Node | None:
         self._call()

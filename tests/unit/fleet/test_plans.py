@@ -115,8 +115,7 @@ def test_drain_moves_a_services_nodes_to_those_named(deployment, data) -> None:
 @hypothesis.given(deployments(), st.integers(1, 40))
 def test_a_number_of_nodes_goes_and_those_without_a_server_first(deployment, number) -> None:
     source, target = sorted(deployment.options)[:2]
-    has = strategies.nodes_of(deployment, source)
-    if not has:
+    if not (has := strategies.nodes_of(deployment, source)):
         return
     plan = strategies.move(deployment, has, [target], number=number)
     check(deployment, plan)
@@ -302,8 +301,7 @@ def test_a_service_keeps_the_shard_of_its_file() -> None:
 def test_a_file_is_read_as_written_and_undone_by_the_journal(tmp_path_factory, deployment) -> None:
     path = tmp_path_factory.mktemp("plans") / "plan.yaml"
     source, *others = sorted(deployment.options)
-    nodes = strategies.nodes_of(deployment, source)
-    hypothesis.assume(nodes)
+    hypothesis.assume(nodes := strategies.nodes_of(deployment, source))
     plan = strategies.move(deployment, nodes, others)
     plans.write(plan, path)
     assert plans.read(path) == plan
