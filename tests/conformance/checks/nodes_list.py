@@ -138,17 +138,6 @@ def _(ironic: IronicUnderTest) -> None:
 
 @check
 def _(ironic: IronicUnderTest) -> None:
-    """a field can be sorted by only from its version on"""
-    for key, version in (
-        ("resource_class", "1.20"),
-        ("shard", "1.81"),
-        ("conductor_group", "1.45"),
-    ):
-        ironic.get(f"/v1/nodes?sort_key={key}", version=version, expect=406)
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
     """a list shows the fields that are asked for"""
     ironic.node(resource_class="gold", traits=["CUSTOM_B", "CUSTOM_A"])
     ironic.get_each(

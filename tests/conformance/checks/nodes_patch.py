@@ -23,51 +23,49 @@ def remove(path: str) -> dict[str, Any]:
 @check
 def _(ironic: IronicUnderTest) -> None:
     """fields are added, replaced and removed, all or nothing"""
-    node = ironic.node()
-    path = f"/v1/nodes/{node}"
+    fields = {"resource_class": "gold", "owner": "me", "shard": "s"}
+    path = f"/v1/nodes/{ironic.node(**fields)}"
     ironic.patch(path, add("/name", "n"), add("/extra/a", 1), add("/extra/b", {"c": [1]}))
     ironic.patch(path, replace("/name", "m"), replace("/extra/b/c", 2), remove("/extra/a"))
     ironic.patch(path, add("/extra/x", 1), remove("/extra/nothing"), expect=400)
     body = ironic.get(path).body
     assert (body["name"], body["extra"]) == ("m", {"b": {"c": 2}})
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """a removed field is back at its default"""
-    node = ironic.node(name="n", resource_class="gold", owner="me", extra={"a": 1}, shard="s")
-    path = f"/v1/nodes/{node}"
-    ironic.patch(path, remove("/name"), remove("/resource_class"), remove("/owner"))
-    ironic.patch(path, remove("/extra"), remove("/shard"))
+    # A removed field is back at its default.
+    ironic.patch(path, *(remove(f"/{name}") for name in ("name", "extra", *fields)))
     ironic.patch(path, remove("/driver"), expect=400)
     ironic.get(path)
 
 
-@check_each("test", "move", "copy")
-def _(ironic: IronicUnderTest, operation: str) -> None:
-    """a patch can't {}"""
-    ironic.patch_each(
-        f"/v1/nodes/{ironic.node(extra={'a': 1})}",
-        {"op": operation, "from": "/extra/a", "path": "/extra/b", "value": 1},
-        {"op": operation, "path": "/extra/a", "value": 1},
-        expect=400,
-    )
-
-
 @check_each(
-    ("with no operation is refused", {"path": "/name", "value": "a"}),
-    ("with no path is refused", {"op": "add", "value": "a"}),
-    ("with a path without a slash is refused", add("name", "a")),
-    ("with an unknown operation is refused", {"op": "paint", "path": "/name", "value": "a"}),
-    ("with something more is refused", add("/name", "a") | {"colour": "red"}),
-    ("with an empty path is refused", add("", {})),
-    ("with a path of a slash is refused", add("/", {})),
-    ("with a path that is no text is refused", {"op": "add", "path": 5, "value": "a"}),
-    ("without a value is a failure of the server", {"op": "add", "path": "/name"}, 500),
+    ("with no operation", {"path": "/name", "value": "a"}),
+    ("with no path", {"op": "add", "value": "a"}),
+    ("with a path without a slash", add("name", "a")),
+    ("with an unknown operation", {"op": "paint", "path": "/name", "value": "a"}),
+    *((f"that is a {op}", add("/extra/a", 1) | {"op": op}) for op in ("test", "move", "copy")),
+    *(
+        (f"that is a {op} from elsewhere", add("/extra/b", 1) | {"op": op, "from": "/extra/a"})
+        for op in ("test", "move", "copy")
+    ),
+    ("with something more", add("/name", "a") | {"colour": "red"}),
+    ("with an empty path", add("", {})),
+    ("with a path of a slash", add("/", {})),
+    ("with a path that is no text", {"op": "add", "path": 5, "value": "a"}),
+    ("without a value", {"op": "add", "path": "/name"}, 500),
+    ("that removes what is not there", remove("/extra/nothing")),
+    ("that removes from what is not there", remove("/instance_info/a/b")),
+    ("that replaces what is not there", replace("/extra/nothing", 1)),
+    ("that adds to what is not there", add("/extra/c/b", 1)),
+    *(
+        (f"with a {field} of a wrong type", add(f"/{field}", value))
+        for field, value in (
+            *(("properties", "many"), ("maintenance", "perhaps"), ("resource_class", 5)),
+            *(("retired", "perhaps"), ("shard", 5), ("description", "a" * 4097)),
+        )
+    ),
 )
 def _(ironic: IronicUnderTest, _: str, operation: dict[str, Any], status: int = 400) -> None:
-    """a patch {}"""
-    ironic.patch(f"/v1/nodes/{ironic.node()}", operation, expect=status)
+    """a patch {} is refused"""
+    ironic.patch(f"/v1/nodes/{ironic.node(extra={'a': 1})}", operation, expect=status)
 
 
 @check_each(
@@ -83,83 +81,29 @@ def _(ironic: IronicUnderTest, field: str) -> None:
     ironic.patch_each(path, replace(field, "a"), remove(field), expect=400)
 
 
-@check_each(
-    *(("resource_class", "gold", 21), ("conductor_group", "", 46), ("owner", "me", 50)),
-    *(
-        ("description", "text", 51),
-        ("retired", True, 61),
-        ("lessee", "me", 65),
-        ("shard", "s", 82),
-    ),
-    *(("protected", True, 48), ("automated_clean", True, 47), ("instance_name", "vm", 104)),
-    ("disable_power_off", True, 95),
-)
-def _(ironic: IronicUnderTest, field: str, value: Any, minor: int) -> None:
-    """{} can't be patched before its version"""
-    operation, version = add(f"/{field}", value), f"1.{minor - 1}"
-    ironic.patch(f"/v1/nodes/{ironic.node()}", operation, version=version, expect=406)
-
-
-@check_each(
-    *(("resource_class", 21), ("owner", 50), ("description", 51), ("shard", 82)),
-    *(("lessee", 65), ("protected", 48), ("retired", 61), ("instance_name", 104)),
-)
-def _(ironic: IronicUnderTest, field: str, minor: int) -> None:
-    """{} can be removed also before its version"""
-    node = ironic.node()
-    ironic.patch(f"/v1/nodes/{node}", remove(f"/{field}"), version=f"1.{minor - 1}")
-
-
 @check
 def _(ironic: IronicUnderTest) -> None:
-    """an instance is put on a free node once, and can be taken off"""
-    node, instance = ironic.node(), add("/instance_uuid", ironic.uuid())
-    path = f"/v1/nodes/{node}"
-    ironic.patch(path, instance)
-    ironic.patch(path, add("/instance_uuid", ironic.uuid()), expect=409)
-    ironic.patch(path, replace("/instance_uuid", ironic.uuid()), expect=409)
+    """an instance, named by a uuid, is put on one free node once, and can be taken off"""
+    path, instance = f"/v1/nodes/{ironic.node()}", add("/instance_uuid", ironic.uuid())
+    ironic.patch_each(path, add("/instance_uuid", "vm-1"), add("/instance_uuid", 5), expect=400)
+    ironic.patch_each(path, remove("/instance_uuid"), add("/instance_uuid", None), instance)
+    for other in (add, replace):
+        ironic.patch(path, other("/instance_uuid", ironic.uuid()), expect=409)
+    ironic.patch(f"/v1/nodes/{ironic.node()}", instance, expect=409)
     ironic.patch(path, instance)
     assert ironic.get(path).body["instance_uuid"] == instance["value"]
-    ironic.patch_each(path, remove("/instance_uuid"), instance)
+    for node in (path, f"/v1/nodes/{ironic.active_node(instance_uuid=ironic.uuid())}"):
+        ironic.patch_each(node, remove("/instance_uuid"), add("/instance_uuid", ironic.uuid()))
 
 
 @check
 def _(ironic: IronicUnderTest) -> None:
-    """an instance is on one node only"""
-    first, second, instance = ironic.node(), ironic.node(), ironic.uuid()
-    ironic.patch(f"/v1/nodes/{first}", add("/instance_uuid", instance))
-    ironic.patch(f"/v1/nodes/{second}", add("/instance_uuid", instance), expect=409)
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """an instance is named by a uuid"""
-    path = f"/v1/nodes/{ironic.node()}"
-    ironic.patch_each(path, add("/instance_uuid", "vm-1"), add("/instance_uuid", 5), expect=400)
-    ironic.patch(path, add("/instance_uuid", None))
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """the instance's uuid can be changed while the node is active"""
-    path = f"/v1/nodes/{ironic.active_node(instance_uuid=ironic.uuid())}"
-    ironic.patch_each(path, remove("/instance_uuid"), add("/instance_uuid", ironic.uuid()))
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """a name can't be taken from another node"""
+    """a node is patched by its name, and gets another one that no node has"""
     ironic.node(name="taken")
-    path = f"/v1/nodes/{ironic.node()}"
-    ironic.patch(path, add("/name", "taken"), expect=409)
-    for name in ("with space", "", None, ironic.uuid()):
-        ironic.patch(path, add("/name", name), expect=400)
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """a node can be patched by name, and changes its name"""
     ironic.node(name="old")
+    ironic.patch("/v1/nodes/old", add("/name", "taken"), expect=409)
+    for name in ("with space", "", None, ironic.uuid()):
+        ironic.patch("/v1/nodes/old", add("/name", name), expect=400)
     ironic.patch("/v1/nodes/old", replace("/name", "new"))
     ironic.patch("/v1/nodes/old", replace("/name", "newer"), expect=404)
 
@@ -193,17 +137,6 @@ def _(ironic: IronicUnderTest) -> None:
     ):
         ironic.set_node(node, **values)
         ironic.patch(f"/v1/nodes/{node}", add("/extra/a", 1), expect=status)
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """fields of a wrong type are refused by a patch too"""
-    node = ironic.node()
-    for field, value in (
-        *(("properties", "many"), ("maintenance", "perhaps"), ("resource_class", 5)),
-        *(("retired", "perhaps"), ("shard", 5), ("description", "a" * 4097)),
-    ):
-        ironic.patch(f"/v1/nodes/{node}", add(f"/{field}", value), expect=400)
 
 
 @check_each(
@@ -248,37 +181,15 @@ def _(ironic: IronicUnderTest) -> None:
 
 @check
 def _(ironic: IronicUnderTest) -> None:
-    """interfaces change only to what is enabled, and not while an instance is there"""
-    node = ironic.node()
-    path = f"/v1/nodes/{node}"
-    ironic.patch(path, replace("/network_interface", "noop"))
-    ironic.patch(path, replace("/network_interface", "steam"), expect=400)
-    ironic.patch(path, remove("/network_interface"))
-    ironic.patch(path, replace("/driver", "steam"), expect=400)
-    ironic.set_node(node, provision_state="active")
-    ironic.patch(path, replace("/network_interface", "noop"), expect=409)
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """the resource class of a node changes only while it is free"""
+    """interfaces, as far as they are enabled, and resource class change while a node is free"""
     node = ironic.node(resource_class="gold")
-    ironic.patch(f"/v1/nodes/{node}", replace("/resource_class", "silver"))
+    path, noop = f"/v1/nodes/{node}", replace("/network_interface", "noop")
+    ironic.patch_each(path, noop, replace("/resource_class", "silver"))
+    for name in ("network_interface", "driver"):
+        ironic.patch(path, replace(f"/{name}", "steam"), expect=400)
+    ironic.patch(path, remove("/network_interface"))
     ironic.set_node(node, provision_state="active")
-    ironic.patch(f"/v1/nodes/{node}", replace("/resource_class", "gold"), expect=409)
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """removing what is not there is refused"""
-    path = f"/v1/nodes/{ironic.node()}"
-    ironic.patch_each(
-        path,
-        *(remove("/extra/nothing"), remove("/instance_info/a/b")),
-        *(replace("/extra/nothing", 1), add("/extra/a/b", 1)),
-        expect=400,
-    )
-    ironic.patch(path, remove("/instance_uuid"))
+    ironic.patch_each(path, noop, replace("/resource_class", "gold"), expect=409)
 
 
 @check

@@ -2,8 +2,11 @@
 
 """One node: its fields by version, and asking for some of them."""
 
+from typing import Any
+
+from tests.conformance.checks.nodes_patch import add, remove
 from tests.conformance.registry import check, check_each
-from tests.conformance.subject import IronicUnderTest
+from tests.conformance.subject import ANY, IronicUnderTest
 
 # Where what a node shows changes, and the version before.
 VERSIONS = (
@@ -57,15 +60,34 @@ def _(ironic: IronicUnderTest) -> None:
 
 
 @check_each(
-    *(("resource_class", 21), ("traits", 37), ("conductor_group", 46), ("owner", 50)),
-    *(("description", 51), ("allocation_uuid", 52), ("retired", 61), ("lessee", 65)),
-    *(("shard", 82), ("instance_name", 104)),
+    *(("network_interface", "noop", 20), ("resource_class", "gold", 21)),
+    *(("storage_interface", "noop", 33), ("rescue_interface", "fake", 38)),
+    *(("conductor_group", "", 46), ("automated_clean", True, 47), ("protected", True, 48)),
+    *(("owner", "me", 50), ("description", "text", 51), ("retired", True, 61)),
+    *(("lessee", "me", 65), ("network_data", {}, 66), ("shard", "s", 82)),
+    *(("firmware_interface", "fake", 86), ("disable_power_off", True, 95)),
+    ("instance_name", "vm", 104),
 )
+def _(ironic: IronicUnderTest, field: str, value: Any, minor: int) -> None:
+    """{} of a node is there from its version on, and can be removed before"""
+    path, before = f"/v1/nodes/{ironic.node()}", f"1.{minor - 1}"
+    ironic.get_each(f"{path}?fields=", field, version=before, expect=406)
+    ironic.patch(path, add(f"/{field}", value), version=before, expect=406)
+    ironic.patch(path, remove(f"/{field}"), version=before, expect=ANY)
+    made = {"driver": "fake-hardware", field: value}
+    ironic.post("/v1/nodes", made, version=before, expect=ANY)
+    for argument in (f"sort_key={field}", f"{field}={value}"):
+        ironic.get(f"/v1/nodes?{argument}", version=before, expect=ANY)
+    ironic.get(f"{path}?fields={field}", version=f"1.{minor}")
+    ironic.post("/v1/nodes", made, version=f"1.{minor}", expect=ANY)
+
+
+@check_each(("traits", 37), ("allocation_uuid", 52))
 def _(ironic: IronicUnderTest, field: str, minor: int) -> None:
     """{} can't be asked for before its version"""
-    node = ironic.node()
-    ironic.get(f"/v1/nodes/{node}?fields={field}", version=f"1.{minor - 1}", expect=406)
-    ironic.get(f"/v1/nodes/{node}?fields={field}", version=f"1.{minor}")
+    path = f"/v1/nodes/{ironic.node()}?fields={field}"
+    ironic.get(path, version=f"1.{minor - 1}", expect=406)
+    ironic.get(path, version=f"1.{minor}")
 
 
 @check

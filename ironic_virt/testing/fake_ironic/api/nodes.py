@@ -130,16 +130,16 @@ def create_node(request: Request) -> Answer:
         for key, value in values.items()
         if value is not None and (value or key not in ("owner", "resource_class"))
     }
+    for field, value in values.items():
+        if field == "conductor_group" and value == "":
+            continue
+        versions.check_fields([field], versions.NODE_FIELDS, request.minor)
     if values.get("owner") and bm.settings.token is None:
         # The fake knows no administrator of more than a project.
         raise errors.invalid(
             "Cannot create a node as a project scoped admin with an owner other than your own"
             " project."
         )
-    for field, value in values.items():
-        if field == "conductor_group" and value == "":
-            continue
-        versions.check_fields([field], versions.NODE_FIELDS, request.minor)
     if "name" in values:
         node_schema.check_name(
             request, values["name"], f"Cannot create node with invalid name '{values['name']}'"
