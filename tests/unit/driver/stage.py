@@ -21,7 +21,7 @@ import pytest
 from oslo_config import cfg
 
 from ironic_virt import conf as ironic_virt_conf
-from ironic_virt import virt
+from ironic_virt import exceptions, virt
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.http.connection import Answer, Channel
 from ironic_virt.baremetal.http.retry import RetryPolicy
@@ -346,6 +346,17 @@ class Stage:
         """What a compute service does to have an instance deployed."""
         self.reserve(instance)
         self.driver.spawn(virt.DeployRequest(instance, image, vifs, admin_password=SECRET))
+
+    def fail_to_spawn(
+        self, node: str, error: type[exceptions.NodeError], says: str | None = None, **more: Any
+    ) -> Any:
+        """Have a spawn of our instance fail, which leaves the node as it was; the error."""
+        untouched = self.trace(node)
+        with pytest.raises(error, match=says) as caught:
+            self.spawn(self.instance(node), **more)
+        assert (caught.value.node, caught.value.instance) == (node, INSTANCE)
+        assert self.trace(node) == untouched
+        return caught.value
 
     def die_while_it_deploys(self, instance: virt.Instance) -> None:
         """Spawn in a process that dies when it has asked for the deployment."""

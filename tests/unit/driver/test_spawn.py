@@ -162,53 +162,12 @@ THEIRS = {
 }
 
 
-def test_another_takes_the_node_between_claim_and_deployment(stage, fake, node) -> None:
-    stage.reserve(stage.instance(node))
-    fake.set_node(node, **THEIRS)
-    with pytest.raises(exceptions.NodeTaken, match=STRANGER):
-        stage.driver.spawn(virt.DeployRequest(stage.instance(node), IMAGE))
-    assert {name: fake.node(node)[name] for name in THEIRS} == THEIRS
-    assert stage.provision_requests("active") == 0
+def configures(method: str, path: str, body: Any) -> bool:
+    """Whether a patch writes what to deploy."""
+    return any(change["path"] == "/instance_info/image_source" for change in body)
 
 
-def as_it_is_configured(fake: FakeIronic, node: str, **fields: Any) -> None:
-    """Let somebody change the node just before the driver writes what to deploy."""
-
-    def somebody_comes(method: str, path: str, body: Any) -> bool:
-        if any(change["path"] == "/instance_info/image_source" for change in body):
-            fake.set_node(node, **fields)
-        return False
-
-    fake.faults.delay(0, "PATCH", count=None, when=somebody_comes)
-
-
-@pytest.mark.parametrize("while_", ["vifs", "config drive"])
-@pytest.mark.parametrize(
-    ("fields", "error"),
-    [
-        ({"shard": "elsewhere"}, exceptions.NodeNotOurs),
-        ({"instance_uuid": STRANGER}, exceptions.NodeTaken),
-    ],
-)
-def test_a_node_that_went_to_others_in_between_is_not_written_to(
-    our_stage, our_node, fields, error, while_
-) -> None:
-    def changes() -> None:
-        our_stage.fake.set_node(our_node, **fields)
-        our_stage.fake.requests.clear()
-
-    if while_ == "vifs":
-        our_stage.service.has_drive = False
-        our_stage.fake.faults.delay(0, "POST", "/vifs$", when=meanwhile(changes))
-    else:
-        our_stage.service.on_config_drive = changes
-    vifs = [virt.Vif(VIF)] if while_ == "vifs" else []
-    with pytest.raises(error):
-        our_stage.spawn(our_stage.instance(our_node), vifs=vifs)
-    changed = our_stage.fake.requests.mutating()
-    assert [one for one in changed if one.method != "POST"] == []
-
-
+@pytest.mark.parametrize("moment", ["claimed", "attached", "with a drive", "configured"])
 @pytest.mark.parametrize(
     ("fields", "error", "says"),
     [
@@ -217,16 +176,35 @@ def test_a_node_that_went_to_others_in_between_is_not_written_to(
         ({"maintenance": True}, exceptions.NodeNotAvailable, "maintenance"),
     ],
 )
-def test_a_node_lost_just_before_its_deployment_is_not_deployed(
-    our_stage, our_node, fields, error, says
+def test_a_node_that_is_lost_before_its_deployment_is_not_deployed(
+    our_stage, our_node, fields, error, says, moment
 ) -> None:
-    as_it_is_configured(our_stage.fake, our_node, **fields)
+    fake = our_stage.fake
+
+    def lose(*request: Any) -> bool:
+        if moment != "configured" or configures(*request):
+            fake.set_node(our_node, **fields)
+            fake.requests.clear()
+        return False
+
+    our_stage.reserve(our_stage.instance(our_node))
+    our_stage.service.has_drive = moment == "with a drive"
+    if moment == "claimed":
+        lose()
+    elif moment == "with a drive":
+        our_stage.service.on_config_drive = lose
+    elif moment == "attached":
+        fake.faults.delay(0, "POST", "/vifs$", when=lose)
+    elif moment == "configured":
+        fake.faults.delay(0, "PATCH", count=None, when=lose)
+    vifs = [] if moment == "with a drive" else [virt.Vif(VIF)]
     with pytest.raises(error, match=says):
-        our_stage.spawn(our_stage.instance(our_node))
-    there = our_stage.fake.node(our_node)
+        our_stage.driver.spawn(virt.DeployRequest(our_stage.instance(our_node), IMAGE, vifs))
+    there = fake.node(our_node)
     assert {name: there[name] for name in fields} == fields
-    assert our_stage.provision_requests("active") == 0
-    assert our_stage.provision_requests("deleted") == 0
+    assert fake.requests.matching("PUT", "/states/provision$") == []
+    if "maintenance" not in fields and moment != "configured":
+        assert fake.requests.matching("PATCH") == [], "it is not written to"
 
 
 def test_somebody_takes_the_node_between_two_vifs(stage, fake, two_ports) -> None:
@@ -275,14 +253,10 @@ def test_a_failure_says_what_ironic_said_and_gives_the_node_back(
     stage, fake, node, fault, error, says
 ) -> None:
     fake.set_node(node, storage_interface="cinder")
-    untouched = stage.trace(node)
     fault(fake, node)
-    with pytest.raises(error, match=says) as caught:
-        stage.spawn(stage.instance(node))
-    assert (caught.value.node, caught.value.instance) == (node, INSTANCE)
+    failure = stage.fail_to_spawn(node, error, says)
     # A bad image burns one node only.
-    assert caught.value.retriable is not isinstance(caught.value, exceptions.ImageRefused)
-    assert stage.trace(node) == untouched
+    assert failure.retriable is not isinstance(failure, exceptions.ImageRefused)
 
 
 def test_a_refusal_is_told_even_if_the_reasons_are_unavailable(fake, set_stage, node) -> None:
@@ -298,6 +272,13 @@ def test_a_failed_validation_of_an_unneeded_interface_is_ignored(stage, fake, no
     stage.spawn(stage.instance(node))
 
 
+def test_a_fetch_failure_of_ironic_is_not_the_images_fault(set_stage, fake, node) -> None:
+    stage = set_stage(fake, api_max_retries=0)
+    fake.faults.status(500, "PUT", "/states/provision$", NO_RAMDISK)
+    with pytest.raises(exceptions.IronicError, match="image href http://ipa failed"):
+        stage.spawn(stage.instance(node))
+
+
 @pytest.mark.parametrize("state", [states.DEPLOY_FAILED, states.ERROR])
 @pytest.mark.parametrize("reason", ["Timeout reached while waiting for callback", None])
 def test_a_failed_deployment_is_told_when_ironic_has_said_why(stage, fake, node, reason, state):
@@ -309,18 +290,13 @@ def test_a_failed_deployment_is_told_when_ironic_has_said_why(stage, fake, node,
     assert fake.node(node)["instance_uuid"] is None
 
 
-def test_a_vif_that_has_no_place_is_named(stage: Stage, fake: FakeIronic, node: str) -> None:
-    untouched = stage.trace(node)
-    with pytest.raises(exceptions.VifAttachFailed) as caught:
-        stage.driver.spawn(virt.DeployRequest(stage.instance(node), IMAGE, TWO_VIFS))
-    assert caught.value.vif == TWO_VIFS[1].id
-    assert stage.trace(node) == untouched
+def test_a_vif_that_has_no_place_is_named(stage: Stage, node: str) -> None:
+    failure = stage.fail_to_spawn(node, exceptions.VifAttachFailed, vifs=TWO_VIFS)
+    assert failure.vif == TWO_VIFS[1].id
 
 
 @pytest.mark.parametrize("when", ["it deploys", "all is ready"])
 def test_a_build_that_is_no_longer_wanted_is_ended_and_undone(stage, fake, node, when) -> None:
-    untouched = stage.trace(node)
-
     def unwanted() -> None:
         stage.service.unwanted = "the instance is being deleted"
 
@@ -328,21 +304,13 @@ def test_a_build_that_is_no_longer_wanted_is_ended_and_undone(stage, fake, node,
         stage.while_it_is("deploying", node, unwanted)
     else:
         stage.service.on_config_drive = unwanted
-    with pytest.raises(exceptions.BuildAborted, match="is being deleted") as caught:
-        stage.spawn(stage.instance(node))
-    assert not caught.value.retriable
-    assert (caught.value.node, caught.value.instance) == (node, INSTANCE)
+    assert not stage.fail_to_spawn(node, exceptions.BuildAborted, "is being deleted").retriable
     assert stage.provision_requests("active") == (when == "it deploys")
-    assert stage.trace(node) == untouched
 
 
 def test_a_deployment_that_takes_too_long_is_ended_and_undone(fake, set_stage, node) -> None:
     stage = set_stage(fake, deploy_timeout=3)
-    untouched = stage.trace(node)
-    with pytest.raises(exceptions.WaitTimeout, match=r"deploy_timeout.*deploying") as caught:
-        stage.spawn(stage.instance(node))
-    assert caught.value.node == node
-    assert stage.trace(node) == untouched
+    stage.fail_to_spawn(node, exceptions.WaitTimeout, r"deploy_timeout.*deploying")
 
 
 def test_a_stopping_service_leaves_the_deployment_to_the_next(stage, fake, node) -> None:
@@ -387,13 +355,6 @@ def test_what_the_service_says_of_a_server_is_on_the_node(stage, fake, node, mon
     monkeypatch.setattr(stage.service, "deploy_metadata", metadata)
     stage.spawn(stage.instance(node))
     assert fake.node(node)["instance_info"]["told"] == f"{INSTANCE} {[VIF]}"
-
-
-def test_a_fetch_failure_of_ironic_is_not_the_images_fault(set_stage, fake, node) -> None:
-    stage = set_stage(fake, api_max_retries=0)
-    fake.faults.status(500, "PUT", "/states/provision$", NO_RAMDISK)
-    with pytest.raises(exceptions.IronicError, match="image href http://ipa failed"):
-        stage.spawn(stage.instance(node))
 
 
 # -- errors of any kind ---------------------------------------------------------
