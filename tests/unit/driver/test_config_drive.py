@@ -163,12 +163,9 @@ def test_a_node_that_anaconda_installs_gets_an_image(stage, fake, node) -> None:
 
 
 def test_without_an_image_nothing_is_sent_and_the_error_says_why(stage, fake, node, monkeypatch):
-    untouched = stage.trace(node)
     stage.service.drive = virt.ConfigDrive(no_json="it is not wanted")
     monkeypatch.setattr(config_drive, "list_files", lambda *args: {"../out": b""})
-    with pytest.raises(exceptions.ConfigDriveFailed, match=r"can't be made: .* leads out"):
-        stage.spawn(stage.instance(node))
-    assert stage.trace(node) == untouched
+    stage.fail_to_spawn(node, exceptions.ConfigDriveFailed, r"can't be made: .* leads out")
 
 
 # More than Ironic takes.
@@ -177,15 +174,12 @@ GROWN = virt.ConfigDrive(user_data=SECRET * (2 * MIB))
 
 def test_one_that_is_too_large_is_never_sent(stage, fake, node, caplog) -> None:
     caplog.set_level("DEBUG")
-    untouched = stage.trace(node)
     stage.service.drive = GROWN
-    with pytest.raises(exceptions.ConfigDriveTooLarge) as caught:
-        stage.spawn(stage.instance(node))
-    assert not caught.value.retriable
+    failure = stage.fail_to_spawn(node, exceptions.ConfigDriveTooLarge)
+    assert not failure.retriable
     assert not any("instance_info/image_source" in str(entry.body) for entry in fake.requests)
     assert fake.requests.matching("PUT", "/states/provision$") == []
-    assert stage.trace(node) == untouched
-    assert SECRET not in caplog.text + str(caught.value)
+    assert SECRET not in caplog.text + str(failure)
 
 
 def test_a_rebuild_with_one_leaves_the_instance_as_it_is(stage, fake, node, instance) -> None:
@@ -199,16 +193,10 @@ def test_a_rebuild_with_one_leaves_the_instance_as_it_is(stage, fake, node, inst
 
 
 def test_a_server_that_takes_less_is_quoted(stage: Stage, fake: FakeIronic, node: str) -> None:
-    untouched = stage.trace(node)
     stage.service.drive = virt.ConfigDrive(user_data="x" * MIB)
     fake.faults.status(413, "PUT", "/states/provision$", "Request body is too large.")
-    with pytest.raises(
-        exceptions.ConfigDriveFailed, match=r"too large\. \(its limit is \[api\] max_json"
-    ) as caught:
-        stage.spawn(stage.instance(node))
-    assert not caught.value.retriable
-    assert (caught.value.node, caught.value.instance) == (node, INSTANCE)
-    assert stage.trace(node) == untouched
+    says = r"too large\. \(its limit is \[api\] max_json"
+    assert not stage.fail_to_spawn(node, exceptions.ConfigDriveFailed, says).retriable
 
 
 # -- depth --------------------------------------------------------------------
@@ -238,12 +226,14 @@ def test_what_is_nested_deeply_is_sent_as_an_image(stage, fake, node, act, level
         assert json.loads(told) == nested(levels)
 
 
+TOO_DEEP = "Request body JSON is nested too deeply. Please contact the service administrator."
+
+
 @pytest.mark.parametrize("act", ["spawn", "rebuild"])
 def test_an_ironic_that_takes_less_depth_gets_the_image_once(stage, fake, node, act, caplog):
     if act == "rebuild":
         stage.active(node)
-    refusal = "Request body JSON is nested too deeply. Please contact the service administrator."
-    fake.faults.status(400, "PATCH", body=refusal, when=with_drive)
+    fake.faults.status(400, "PATCH", body=TOO_DEEP, when=with_drive)
     getattr(stage, act)(stage.instance(node))
     json_form, image = sent_drives(fake)
     assert json_form["meta_data"]["admin_pass"] == SECRET
@@ -253,11 +243,7 @@ def test_an_ironic_that_takes_less_depth_gets_the_image_once(stage, fake, node, 
 
 
 def test_an_ironic_that_takes_neither_form_fails_the_build(stage, fake, node) -> None:
-    untouched = stage.trace(node)
-    refusal = "Request body JSON is nested too deeply. Please contact the service administrator."
-    fake.faults.status(400, "PATCH", body=refusal, when=with_drive, count=None)
-    with pytest.raises(exceptions.ConfigDriveFailed, match="nested too deeply") as caught:
-        stage.spawn(stage.instance(node))
-    assert not caught.value.retriable
+    fake.faults.status(400, "PATCH", body=TOO_DEEP, when=with_drive, count=None)
+    failure = stage.fail_to_spawn(node, exceptions.ConfigDriveFailed, "nested too deeply")
+    assert not failure.retriable
     assert len(sent_drives(fake)) == 2
-    assert stage.trace(node) == untouched
