@@ -55,14 +55,6 @@ def test_a_refusal_is_no_failure_if_the_instance_left_its_node(stage, fake, node
     assert fake.node(node)["instance_uuid"] is None
 
 
-def test_a_release_that_is_refused_is_an_error(stage: Stage, fake: FakeIronic, node: str) -> None:
-    stage.reserve(stage.instance(node))
-    fake.faults.status(409, "PATCH", body="Not in this state.", count=None)
-    with pytest.raises(exceptions.Conflict, match=r"Not in this state\."):
-        stage.destroy(stage.instance(node))
-    assert fake.node(node)["instance_uuid"] == INSTANCE
-
-
 def test_a_deployment_that_runs_is_torn_down_too(stage, fake, node) -> None:
     stage.reserve(stage.instance(node))
     fake.set_node(node, provision_state="deploying")
@@ -118,35 +110,27 @@ def test_a_tear_down_that_fails_is_not_passed_off_as_done(stage, fake, node, ins
     stage.destroy(instance)
 
 
-def test_a_node_that_ends_in_error_is_not_asked_again(stage, fake, node, instance) -> None:
-    record = fake.bm.store.nodes.get(node)
-
-    def fails() -> None:
-        fake.bm.update(record, provision_state="error", last_error="no BMC", reservation=None)
-
-    fake.bm.timeline.after(1, fails)
-    with pytest.raises(exceptions.TearDownFailed, match="no BMC"):
-        stage.destroy(instance)
-    assert stage.provision_requests("deleted") == 1
-    assert fake.node(node)["instance_uuid"] == INSTANCE
-
-
-@pytest.mark.parametrize("locked", [False, True])
+@pytest.mark.parametrize(("state", "locked"), [("active", False), ("active", True), ("error", 0)])
 def test_a_node_that_comes_back_with_its_server_is_asked_again(
-    stage, fake, node, instance, locked
+    stage, fake, node, instance, state, locked
 ) -> None:
+    """Not if it failed: then Ironic has said why."""
     record = fake.bm.store.nodes.get(node)
 
     def comes_back() -> None:
         # As after a conductor's death, or when an operator interferes.
-        fake.bm.update(record, provision_state="active", reservation=None)
+        fake.bm.update(record, provision_state=state, last_error="no BMC", reservation=None)
 
     fake.bm.timeline.after(1, comes_back)
     if locked:
         find_locked(fake, "PUT", "/states/provision$")
-    stage.destroy(instance)
-    assert stage.provision_requests("deleted") == 2 - locked
-    assert fake.node(node)["instance_uuid"] is None
+    if state == "error":
+        with pytest.raises(exceptions.TearDownFailed, match="no BMC"):
+            stage.destroy(instance)
+    else:
+        stage.destroy(instance)
+    assert stage.provision_requests("deleted") == (2 if state == "active" and not locked else 1)
+    assert fake.node(node)["instance_uuid"] == (INSTANCE if state == "error" else None)
 
 
 def test_maintenance_and_a_failed_cleaning_are_the_operators(stage, fake, node, instance) -> None:
@@ -245,34 +229,42 @@ def test_a_node_that_goes_on_while_released_is_read_again(stage, fake, node) -> 
     assert fake.node(node)["instance_uuid"] == INSTANCE
 
 
-def test_of_a_node_that_is_locked_no_allocation_is_asked_for(fake, set_stage, node) -> None:
-    stage = set_stage(fake, api_max_retries=1)
-    stage.reserve(stage.instance(node))
-    fake.lock_node(node)
+OTHERS_LOCK: dict[str, Any] = {}
+NO_NODES = {"status": 200, "method": "GET", "path": "/nodes$", "body": b'{"nodes": []}'}
+REFUSAL = {"status": 409, "method": "PATCH", "body": "Not in this state."}
+STOPS: dict[str, tuple[Act, dict[str, Any], type[Exception], str | None]] = {
+    "refused": (Stage.reserve, REFUSAL, exceptions.Conflict, "Not in this state"),
+    "unanswered": (Stage.spawn, {"status": 503}, exceptions.IronicUnavailable, None),
+    # What a project's role does not show is not listed, and said to be not found.
+    "hidden": (Stage.spawn, NO_NODES, exceptions.TearDownFailed, "shows the user of .* no node"),
+    "reserved": (Stage.reserve, OTHERS_LOCK, exceptions.NodeLocked, "another-conductor"),
+    "locked": (Stage.spawn, OTHERS_LOCK, exceptions.NodeLocked, "another-conductor"),
+}
+
+
+@pytest.mark.parametrize(("begin", "fault", "error", "says"), STOPS.values(), ids=STOPS)
+def test_a_destroy_that_is_stopped_does_not_pretend_and_is_done_later(
+    fake, set_stage, node, begin, fault, error, says
+) -> None:
+    stage = set_stage(fake, api_max_retries=1, unprovision_timeout=60)
+    instance = stage.instance(node)
+    begin(stage, instance)
+    if fault is OTHERS_LOCK:
+        fake.lock_node(node)
+    else:
+        fake.faults.status(**fault, count=None)
     fake.requests.clear()
-    with pytest.raises(exceptions.NodeLocked):
-        stage.destroy(stage.instance(node))
-    assert not fake.requests.matching("GET", "/allocations/")
-
-
-def test_without_an_answer_from_ironic_destroy_does_not_pretend(fake, set_stage, node) -> None:
-    stage = set_stage(fake, api_max_retries=1)
-    stage.spawn(stage.instance(node))
-    fake.faults.status(503, count=None)
-    with pytest.raises(exceptions.IronicUnavailable):
-        stage.destroy(stage.instance(node))
+    with pytest.raises(error, match=says) as caught:
+        stage.destroy(instance)
+    if fault is OTHERS_LOCK and begin is Stage.spawn:
+        assert "unprovision_timeout" in str(caught.value.__cause__)
+    elif fault is OTHERS_LOCK:
+        assert not fake.requests.matching("GET", "/allocations/")
+    assert fake.node(node)["instance_uuid"] == INSTANCE
+    assert stage.provision_requests("deleted") == 0
     fake.faults.clear()
-    assert fake.node(node)["provision_state"] == "active"
-
-
-def test_a_role_that_shows_no_nodes_ends_no_instance(stage, fake, node):
-    """What a project's role does not show is not listed, and said to be not found."""
-    instance = stage.active(node)
-    fake.faults.status(200, "GET", "/nodes$", b'{"nodes": []}', count=None)
-    with pytest.raises(exceptions.TearDownFailed, match=r"shows the user of .* no node"):
-        stage.driver.destroy(instance)
-    fake.faults.clear()
-    stage.driver.destroy(instance)
+    fake.unlock_node(node)
+    stage.destroy(instance)
     assert fake.node(node)["instance_uuid"] is None
 
 
@@ -291,16 +283,6 @@ def test_a_locked_node_is_waited_for(fake: FakeIronic, set_stage: SetStage, node
     stage.destroy(stage.instance(node))
     assert fake.clock.now() - locked_at > 100
     assert fake.node(node)["instance_uuid"] is None
-
-
-def test_a_node_that_stays_locked_is_given_up_in_time(fake, set_stage, node) -> None:
-    stage = set_stage(fake, api_max_retries=2, unprovision_timeout=60)
-    stage.spawn(stage.instance(node))
-    fake.lock_node(node)
-    with pytest.raises(exceptions.NodeLocked, match="another-conductor") as caught:
-        stage.destroy(stage.instance(node))
-    assert "unprovision_timeout" in str(caught.value.__cause__)
-    assert fake.node(node)["instance_uuid"] == INSTANCE
 
 
 def test_a_failed_tear_down_of_an_unreadable_node_is_reported(fake, set_stage, node) -> None:
