@@ -106,26 +106,22 @@ def by_virtual_media(set_stage: SetStage) -> tuple[FakeIronic, Stage, str]:
 
 
 @pytest.mark.parametrize(
-    ("said", "kind"),
-    [(CHECKSUM, exceptions.ImageRefused), ("the disk is gone", exceptions.DeployFailed)],
+    ("act", "said", "kind"),
+    [
+        (Stage.spawn, CHECKSUM, exceptions.ImageRefused),
+        (Stage.spawn, "the disk is gone", exceptions.DeployFailed),
+        (Stage.rebuild, CHECKSUM, exceptions.RebuildFailed),
+    ],
 )
-def test_a_reason_that_is_erased_is_read_from_the_history(set_stage, said, kind) -> None:
+def test_a_reason_that_is_erased_is_read_from_the_history(set_stage, act, said, kind) -> None:
     """On real hardware the power goes off after the failure, and the reason with it."""
     fake, stage, node = by_virtual_media(set_stage)
+    instance = stage.active(node) if act is Stage.rebuild else stage.instance(node)
     fake.fail_next("deploy", said)
-    with pytest.raises(exceptions.DeployFailed, match="the deployment failed: ") as caught:
-        stage.spawn(stage.instance(node))
+    with pytest.raises(exceptions.NodeError, match="failed: ") as caught:
+        act(stage, instance)
     assert type(caught.value) is kind, "whether another node is tried depends on it"
     assert (caught.value.last_error, said in caught.value.reason) == (said, True)
-
-
-def test_an_erased_reason_of_a_rebuild_is_read_from_the_history(set_stage: SetStage) -> None:
-    fake, stage, node = by_virtual_media(set_stage)
-    instance = stage.active(node)
-    fake.fail_next("deploy", CHECKSUM)
-    with pytest.raises(exceptions.RebuildFailed, match="failed to verify") as caught:
-        stage.rebuild(instance)
-    assert caught.value.last_error == CHECKSUM
 
 
 @pytest.mark.parametrize("trouble", [{"status": 403}, {"status": 200, "body": {"history": []}}])
