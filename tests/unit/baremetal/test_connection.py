@@ -372,22 +372,6 @@ def test_url_and_token_come_from_keystone_once(connect: Connect, http: Mocker) -
     assert tokens(http) == 3
 
 
-@pytest.mark.parametrize(
-    "token",
-    [catalog(), catalog("admin"), catalog("internal", service_type="compute")],
-    ids=["no endpoint", "another interface", "another service"],
-)
-def test_a_catalog_without_ironic_names_the_options(connect, http, token) -> None:
-    serve_keystone(http, token)
-    channel = connect(PASSWORD)
-    with pytest.raises(exceptions.IronicUnreachable, match="endpoint_override"):
-        channel.send("GET", "/nodes")
-    # It is asked for again.
-    channel._adapter.session.auth.invalidate()
-    serve_keystone(http, catalog("internal"))
-    assert channel.send("GET", "/nodes").status == 200
-
-
 def test_refused_credentials_are_called_so(connect: Connect, http: Mocker) -> None:
     http.post(f"{KEYSTONE}/auth/tokens", status_code=401, json={"error": {"message": "no"}})
     with pytest.raises(exceptions.IronicUnauthorized) as caught:
@@ -478,13 +462,16 @@ def test_credentials_are_not_sent_where_keystone_redirects(connect: Connect, htt
     assert not [sent for sent in http.request_history if "elsewhere" in sent.url]
 
 
+def looking(connect: Connect, clock: Callable[[], float]) -> KeystoneChannel:
+    """A channel that looks its endpoint up within a request, when that is due."""
+    made = connect(PASSWORD)._adapter
+    return KeystoneChannel(made, 5.0, endpoint=Endpoint(made, clock, lambda look: look()))
+
+
 def test_the_endpoint_is_looked_up_again_after_it_failed(connect: Connect, http: Mocker) -> None:
     now = 1000.0
     http.get(ANY, json={})
-    made = connect(PASSWORD)
-    channel = KeystoneChannel(
-        made._adapter, 5.0, endpoint=Endpoint(made._adapter, lambda: now, lambda look: look())
-    )
+    channel = looking(connect, lambda: now)
     channel.send("GET", "/nodes")
     serve_keystone(http, catalog("internal", url="http://moved.invalid:6385"))
     http.get(f"{IRONIC}/v1/nodes", exc=requests.ConnectionError("gone"))
@@ -578,29 +565,26 @@ def test_an_endpoint_that_is_an_option_is_not_looked_up_again(connect, http, lin
     assert not looks
 
 
-def test_a_catalogue_that_has_no_ironic_yet_is_looked_up_again(connect, http) -> None:
-    now = 1000.0
-    serve_keystone(http, catalog())
-    endpoint = Endpoint(connect(PASSWORD)._adapter, lambda: now, lambda look: look())
-    with pytest.raises(exceptions.IronicUnreachable, match="no bare metal endpoint"):
-        endpoint.url()
-    serve_keystone(http, catalog("internal"))
-    now += LOOK_UP_AGAIN
-    assert endpoint.url() == f"{IRONIC}/v1"
-
-
-def test_an_ironic_away_from_the_start_is_looked_up_again(connect: Connect, http: Mocker) -> None:
+@pytest.mark.parametrize(
+    ("token", "says"),
+    [
+        (catalog(), "endpoint_override"),
+        (catalog("admin"), "endpoint_override"),
+        (catalog("internal", service_type="compute"), "endpoint_override"),
+        (catalog("internal"), "gone"),
+    ],
+    ids=["no endpoint", "another interface", "another service", "no answer"],
+)
+def test_what_was_not_there_at_the_start_is_looked_up_again(connect, http, token, says) -> None:
     now = 1000.0
     http.get(IRONIC, exc=requests.ConnectionError("gone"))
-    made = connect(PASSWORD)
-    channel = KeystoneChannel(
-        made._adapter, 5.0, endpoint=Endpoint(made._adapter, lambda: now, lambda look: look())
-    )
+    serve_keystone(http, token)
+    channel = looking(connect, lambda: now)
     moved = "http://moved.invalid:6385"
     http.get(moved, json=versions(moved))
     http.get(f"{moved}/v1/nodes", json={})
     for _ in range(2):
-        with pytest.raises(exceptions.IronicUnreachable, match="gone"):
+        with pytest.raises(exceptions.IronicUnreachable, match=says):
             channel.send("GET", "/nodes")
         serve_keystone(http, catalog("internal", url=moved))
         now += LOOK_UP_AGAIN / 2
