@@ -106,29 +106,20 @@ def test_one_failure_among_answers_is_repeated_like_a_first_poll(bench: Bench) -
     assert 0 < bench.breaker.pause(request, 1, DOWN) < 0.1, "it has taken its time already"
 
 
-def test_waits_end_when_ironic_has_refused_for_a_minute(bench: Bench) -> None:
-    one, other = waiter(), waiter()
+@pytest.mark.parametrize("error", [FORBIDDEN, REFUSED])
+def test_waits_end_when_ironic_has_refused_for_a_minute(bench: Bench, error: Exception) -> None:
+    waiters = one, _ = waiter(), waiter()
     for _ in range(3):
-        bench.fail(FORBIDDEN, one)
-    assert bench.breaker.given_up([one], [one, other], FORBIDDEN) == []
+        bench.fail(error, one)
+    assert bench.breaker.given_up([one], waiters, error) == []
     bench.clock.now += REFUSED_FOR
-    assert bench.breaker.given_up([one], [one, other], FORBIDDEN) == [one]
-    assert bench.breaker.given_up([one], [one, other], BROKEN) == []
-    bug = ValueError("a bug")
-    assert bench.breaker.given_up([one], [one, other], bug) == [one]
-    bench.fail(BROKEN, one)
-    assert bench.breaker.given_up([one], [one, other], FORBIDDEN) == [], "not refused any more"
-
-
-def test_all_waits_end_after_a_minute_of_refusals(bench: Bench) -> None:
-    one, other = waiter(), waiter()
-    for _ in range(3):
-        bench.fail(REFUSED, one)
-    bench.clock.now += REFUSED_FOR
-    assert bench.breaker.given_up([one], [one, other], REFUSED) == [one, other]
-    bench.fail(DOWN, other)
-    bench.fail(REFUSED, other)
-    assert bench.breaker.given_up([other], [one, other], REFUSED) == [], "refused anew"
+    ended = [one] if error is FORBIDDEN else [*waiters]
+    assert bench.breaker.given_up([one], waiters, error) == ended
+    assert bench.breaker.given_up([one], waiters, BROKEN) == []
+    assert bench.breaker.given_up([one], waiters, ValueError("a bug")) == [one]
+    bench.fail(DOWN, one)
+    bench.fail(error, one)
+    assert bench.breaker.given_up([one], waiters, error) == [], "refused anew"
 
 
 def test_each_kind_of_failure_is_told_once(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:

@@ -158,15 +158,6 @@ def test_after_a_refused_short_list_all_are_listed(fleet, status, then) -> None:
     assert fleet.kinds() == then
 
 
-def test_a_passing_failure_to_ask_for_times_causes_no_full_list(fleet: Fleet) -> None:
-    fleet.where = NodeFilter(conductor_group="rack", shard="ab")
-    fleet.fake.faults.reset("GET", "/nodes$")
-    with pytest.raises(exceptions.IronicUnreachable):
-        fleet.inventory.refresh()
-    assert fleet.kinds() == ["newest", "full"]
-    assert fleet.kinds() == SHORT
-
-
 @pytest.mark.parametrize("more", [0, 1])
 def test_what_a_sweep_finds_is_read_one_by_one_if_it_is_little(more: int) -> None:
     fleet = Fleet(count=120)
@@ -186,11 +177,17 @@ def test_what_a_sweep_finds_is_read_one_by_one_if_it_is_little(more: int) -> Non
     assert fleet.kinds() == SHORT, "it is known now"
 
 
-def test_without_times_of_change_a_list_is_still_a_list(fleet: Fleet) -> None:
+@pytest.mark.parametrize("passes", [False, True])
+def test_without_times_of_change_a_list_is_still_a_list(fleet: Fleet, passes: bool) -> None:
     fleet.where = NodeFilter(conductor_group="rack", shard="ab")
-    fleet.fake.faults.status(500, "GET", "/nodes$")
+    if passes:
+        fleet.fake.faults.reset("GET", "/nodes$")
+        with pytest.raises(exceptions.IronicUnreachable):
+            fleet.inventory.refresh()
+    else:
+        fleet.fake.faults.status(500, "GET", "/nodes$")
+        assert fleet.kinds() == ["newest", "full"], "from which time on isn't known then"
     assert fleet.kinds() == ["newest", "full"]
-    assert fleet.kinds() == ["newest", "full"], "from which time on isn't known"
     assert fleet.kinds() == SHORT
 
 

@@ -177,33 +177,27 @@ def unavailable(status: int = 503, retry_after: float | None = None) -> exceptio
     return exceptions.IronicUnavailable("busy", status=status, retry_after=retry_after)
 
 
-def test_who_says_when_is_not_asked_before() -> None:
+@pytest.mark.parametrize(
+    ("after", "rules", "times"),
+    [
+        ([30, 5], {}, [0, 33.75, 33.75 + 5.625]),
+        # A date in the past counts as 0, and is no sooner than any other.
+        ([0] * 2, {}, [0, 2.0, 5.0]),
+        # A last try at the end of the budget.
+        ([86400], {}, [0, 120]),
+        ([86400], {"max_retries": 1, "interval": 0.5}, [0, 0.5]),
+    ],
+)
+def test_who_says_when_is_not_asked_before_nor_after_the_budget(after, rules, times) -> None:
     clock = Clock()
-    attempt, begun = busy(clock, unavailable(retry_after=30), unavailable(429, retry_after=5))
-    assert run(policy(clock), attempt) == "done"
-    assert begun == [0, 33.75, 33.75 + 5.625]
-
-
-def test_who_says_at_once_is_not_asked_sooner_than_any_other() -> None:
-    """A date in the past counts as 0."""
+    attempt, begun = busy(clock, *(unavailable(429, retry_after=seconds) for seconds in after))
+    assert run(policy(clock, **rules), attempt) == "done"
+    assert begun == times
     clock = Clock()
-    attempt, begun = busy(clock, *[unavailable(retry_after=0.0)] * 70)
+    attempt, begun = busy(clock, *[unavailable(retry_after=after[0])] * 70)
     with pytest.raises(exceptions.IronicUnavailable):
-        run(policy(clock), attempt)
-    assert begun[:3] == [0, 2.0, 5.0]
-    assert begun[-1] == 120
-
-
-def test_who_says_when_does_not_stretch_the_budget() -> None:
-    clock = Clock()
-    attempt, begun = busy(clock, *[unavailable(retry_after=86400)] * 2)
-    with pytest.raises(exceptions.IronicUnavailable):
-        run(policy(clock), attempt)
-    assert begun == [0, 120], "a last try at the end"
-    clock = Clock()
-    attempt, begun = busy(clock, unavailable(retry_after=86400))
-    run(policy(clock, max_retries=1, interval=0.5), attempt)
-    assert begun == [0, 0.5]
+        run(policy(clock, **rules), attempt)
+    assert begun[-1] <= policy(clock, **rules).budget
 
 
 def test_the_policy_is_that_of_the_options_with_novas_delays(tmp_path: pathlib.Path) -> None:

@@ -98,23 +98,17 @@ def carrier(fake: FakeIronic) -> str | None:
     return next((one["uuid"] for one in fake.nodes() if one["instance_uuid"] == INSTANCE), None)
 
 
-def test_a_node_in_a_domain_that_is_full_is_refused(fake: FakeIronic, set_stage: SetStage) -> None:
-    stage = set_stage(fake, failure_domain="capabilities/rack")
-    node = rack(fake, "r1")
-    records = Records(stage, "anti-affinity", other="r1")
-    with pytest.raises(exceptions.NodeNotAvailable, match=r"server group web \(anti-affinity\)"):
-        stage.reserve(stage.instance(node))
-    assert carrier(fake) is None
-    assert records.noted == ["r1", None]
-
-
-def test_a_member_from_before_counts_where_its_node_is(fake, set_stage) -> None:
+@pytest.mark.parametrize("domain", ["r1", None], ids=["known", "of a member from before"])
+def test_a_node_in_a_domain_that_is_full_is_refused(fake, set_stage, domain) -> None:
     stage = set_stage(fake, failure_domain="capabilities/rack")
     rack(fake, "r1", instance_uuid=OTHER, provision_state="active")
     node = rack(fake, "r1")
-    Records(stage, "anti-affinity", **{OTHER: None})
-    with pytest.raises(exceptions.NodeNotAvailable, match="r1 has 1 of its members"):
+    records = Records(stage, "anti-affinity", **{OTHER: domain})
+    says = r"server group web \(anti-affinity\).*r1 has 1 of its members"
+    with pytest.raises(exceptions.NodeNotAvailable, match=says):
         stage.reserve(stage.instance(node))
+    assert carrier(fake) is None
+    assert records.noted == ["r1", None]
 
 
 @pytest.mark.parametrize("selection", ["scheduler", "ironic"])
@@ -212,18 +206,15 @@ def test_in_pools_an_earlier_request_may_get_another_domain(set_stage: SetStage)
     assert len(fake.allocations()) == 1
 
 
-def test_a_pool_says_what_is_free_in_each_domain(fake: FakeIronic, set_stage: SetStage) -> None:
-    stage = set_stage(fake, node_selection="ironic", failure_domain="capabilities/rack")
-    for name in ("r1", "r1", "r2"):
-        rack(fake, name)
-    fake.add_node(ports=1, resource_class="gold")
-    stage.refresh()
-    assert stage.driver.get_available_resource(POOL).failure_domains == {"r1": 2, "r2": 1}
+def test_a_pool_says_what_is_free_in_each_domain_and_a_node_its_own(fake, set_stage) -> None:
+    nodes = [rack(fake, name) for name in ("r1", "r1", "r2")]
+    nodes.append(fake.add_node(ports=1, resource_class="gold"))
 
+    def domains(selection: str, *names: str) -> list[dict[str, int]]:
+        options = {"node_selection": selection, "failure_domain": "capabilities/rack"}
+        driver = set_stage(fake, **options).driver
+        driver.get_available_nodes(refresh=True)
+        return [driver.get_available_resource(name).failure_domains for name in names]
 
-def test_a_node_says_its_domain(fake: FakeIronic, set_stage: SetStage) -> None:
-    stage = set_stage(fake, failure_domain="capabilities/rack")
-    nodes = [rack(fake, "r1"), fake.add_node(ports=1, resource_class="gold")]
-    stage.refresh()
-    domains = [stage.driver.get_available_resource(node).failure_domains for node in nodes]
-    assert domains == [{"r1": 1}, {"": 1}]
+    assert domains("ironic", POOL) == [{"r1": 2, "r2": 1}]
+    assert domains("scheduler", *nodes) == [{"r1": 1}, {"r1": 1}, {"r2": 1}, {"": 1}]
