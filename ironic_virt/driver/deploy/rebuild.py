@@ -37,6 +37,8 @@ LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+_SAY_ALL = (exceptions.RebuildFailed, exceptions.BuildAborted, exceptions.WaitCancelled)
+
 
 def rebuild_instance(
     site: Site, drives: ConfigDrives, hooks: Hooks, request: DeployRequest
@@ -55,11 +57,9 @@ def rebuild_instance(
     attempt = _Attempt(site, drives, hooks, request)
     try:
         attempt.go()
-    except exceptions.BuildAborted:
-        raise
     except (exceptions.NodeError, exceptions.IronicError) as exc:
-        attempt.protect_again(exc)
-        if isinstance(exc, exceptions.RebuildFailed | exceptions.WaitCancelled):
+        attempt.put_back(exc)
+        if isinstance(exc, _SAY_ALL):
             raise
         raise attempt.failure_after(exc) from exc
 
@@ -80,7 +80,7 @@ class _Attempt:
         self._instance = request.instance
         self._uuid: str | None = None
         self._steps: list[dict[str, Any]] = []
-        self._is_unprotected = self._has_begun = False
+        self._is_prepared = self._is_unprotected = self._has_begun = False
         self.disk = Disk.UNTOUCHED
 
     def go(self) -> None:
@@ -132,7 +132,8 @@ class _Attempt:
             self.disk = Disk.UNKNOWN
         self._held = Held(self._site, self._instance, node)
         # If so, a former process has taken the protection off.
-        self._is_unprotected = is_marked
+        self._is_unprotected = is_marked or resources.is_rebuild_pending(node)
+        self._is_prepared = self._is_unprotected
         return node
 
     # -- configure and request ------------------------------------------------
@@ -140,15 +141,16 @@ class _Attempt:
     def _begin(self, info: Mapping[str, Any], drive: config_drive.Form | None) -> None:
         node, service = self._held.node, self._site.service
         service.report_progress(self._instance, "configuring", node.provision_state)
-        info_before = node.instance_info or {}
-        changes = rebuild_info.configure_patch(info_before, info, with_drive=drive is not None)
+        changes = rebuild_info.configure_patch(
+            node.instance_info or {}, info, with_drive=drive is not None
+        )
+        self._is_prepared = True
         self._is_unprotected |= resources.is_protected_here(node)
         _, rest = config_drive.write_with(
             functools.partial(self._held.patch, new_key=True),
             *([*changes, *unprotect_patch(node)], drive, node.uuid, self._instance.uuid),
         )
         if reason := service.abort_reason(self._instance):
-            self._put_back(self._held.node, info_before)
             raise exceptions.BuildAborted(node.uuid, self._instance.uuid, reason)
         service.report_progress(self._instance, "rebuilding", node.provision_state)
         try:
@@ -159,8 +161,9 @@ class _Attempt:
             )
             current = self._look() if kind else None
             if kind is None or current is None or has_moved(self._held.node, current):
-                self._refused(exc, info_before, rest)
+                self._refused(exc, rest)
                 return
+            self.disk = Disk.UNTOUCHED
             LOG.warning(
                 "[image-kind-unknown] Node %s: Ironic could not find out what kind of image %s "
                 "is; it is taken for one of a whole disk",
@@ -171,7 +174,7 @@ class _Attempt:
             try:
                 self._ask(rest)
             except exceptions.IronicError as again:
-                self._refused(again, info_before, rest)
+                self._refused(again, rest)
 
     def _ask(self, drive: config_drive.Form | None) -> None:
         """Ask for the rebuild of a node that was read just now."""
@@ -186,12 +189,7 @@ class _Attempt:
         except exceptions.IronicError:
             return None
 
-    def _refused(
-        self,
-        error: exceptions.IronicError,
-        info_before: Mapping[str, Any],
-        rest: config_drive.Form | None,
-    ) -> None:
+    def _refused(self, error: exceptions.IronicError, rest: config_drive.Form | None) -> None:
         """Go on if Ironic has begun all the same; else see what is on the disk, and tell it.
 
         :param rest: what was sent with the request, which another one may not have had.
@@ -205,32 +203,37 @@ class _Attempt:
             LOG.info("Node %s is being rebuilt although Ironic said: %s", node.uuid, error)
             return
         self.disk = Disk.UNTOUCHED
-        self._put_back(current, info_before)
         if reason := rebuild_info.why_no_iso(error, node.instance_info or {}):
             raise self._failure(reason, request_id=error.request_id) from error
         raise error
 
-    def _put_back(self, node: Node, former: Mapping[str, Any]) -> None:
-        """Have the node say again what is really on it."""
+    def put_back(self, error: Exception) -> None:
+        """Take back what was written for a rebuild that has not begun; protect the instance.
+
+        :param error: ends the rebuild.  After one that has begun there is nothing to protect
+            if it has failed, or if the instance goes.
+        """
+        has_begun = self.disk is not Disk.UNTOUCHED
+        is_lost = isinstance(error, completion.InFailedState | exceptions.BuildAborted)
+        if not self._is_prepared or (has_begun and is_lost):
+            return
+        if not has_begun:
+            self._put_info_back()
+        if self._is_unprotected:
+            deadline = self._site.clock() + LONGEST_LOOK
+            with hurry_requests(deadline), contextlib.suppress(exceptions.NodeError):
+                protect_node(self._site, self._held, again=True)
+
+    def _put_info_back(self) -> None:
         try:
-            self._held.refresh()
-            if changes := rebuild_info.put_back(node.instance_info or {}, former):
+            if changes := rebuild_info.put_back(self._held.refresh()):
                 self._held.patch(changes)
         except (exceptions.IronicError, exceptions.NodeError) as exc:
             LOG.warning(
                 "[node-keeps-data] Node %s: its instance_info tells of the image of a rebuild "
                 "that did not happen, and could not be put back: %s",
-                *(node.uuid, exc),
+                *(self._held.uuid, exc),
             )
-        self.protect_again()
-
-    def protect_again(self, error: Exception | None = None) -> None:
-        """Have Ironic protect the instance as before, once; a failed deployment is past that."""
-        if self._is_unprotected and not isinstance(error, completion.InFailedState):
-            self._is_unprotected = False
-            deadline = self._site.clock() + LONGEST_LOOK
-            with hurry_requests(deadline), contextlib.suppress(exceptions.NodeError):
-                protect_node(self._site, self._held, again=True)
 
     # -- wait -----------------------------------------------------------------
 

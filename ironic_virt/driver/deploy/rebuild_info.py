@@ -4,7 +4,8 @@
 
 A rebuild that has ended looks like one that never began.  So a mark is written with the
 image: the id of the request, the state of the node, and since when it is in that state.
-When the node has left that state, the rebuild has begun.
+When the node has left that state, the rebuild has begun.  Until then the mark tells what the
+node's ``instance_info`` was, for the case that it never does.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from ironic_virt.exceptions import Disk
 from ironic_virt.virt import DeployRequest
 
 _CONFIG_DRIVE = frozenset({"configdrive"})
+_FORMER = "former"
 
 # Texts of Ironic 39.0.0: what fails before the first deploy step, and what comes
 # after the image was written.
@@ -53,12 +55,37 @@ def make_info(request: DeployRequest, node: Node, more: Mapping[str, str]) -> di
     if source and present.get("image_source") == source and present.get("image_type"):
         # Found out by Ironic for the same image, or said by an operator.
         info.setdefault("image_type", present["image_type"])
-    info[resources.REBUILD_MARK] = {
+    mark = {
         "wish": request.request_id,
         "provision_state": node.provision_state,
         "provision_updated_at": node.provision_updated_at,
+        _FORMER: _overwritten(former_info(node), info),
     }
-    return instance_info.name_keys(info)
+    return instance_info.name_keys({**info, resources.REBUILD_MARK: mark})
+
+
+def former_info(node: Node) -> dict[str, Any]:
+    """A node's ``instance_info`` as it was before a rebuild that has not begun."""
+    info = dict(node.instance_info or {})
+    mark = info[resources.REBUILD_MARK] if resources.is_rebuild_pending(node) else {}
+    overwritten = mark.get(_FORMER)
+    if not isinstance(overwritten, dict):
+        return info
+    own = instance_info.own_names(info)
+    return {key: value for key, value in info.items() if key not in own} | overwritten
+
+
+def _overwritten(former: Mapping[str, Any], info: Mapping[str, Any]) -> dict[str, Any]:
+    """What a rebuild overwrites or removes; of a config drive only that there is one."""
+    names = instance_info.own_names(former) | instance_info.FOUND_BY_IRONIC | info.keys()
+    values = {
+        name: HIDDEN if name in _CONFIG_DRIVE else former[name] for name in names & former.keys()
+    }
+    mark = values.get(resources.REBUILD_MARK)
+    if isinstance(mark, dict):
+        # Of the last rebuild: it has begun.
+        values[resources.REBUILD_MARK] = {k: v for k, v in mark.items() if k != _FORMER}
+    return values
 
 
 def configure_patch(
@@ -75,14 +102,16 @@ def configure_patch(
     return instance_info.make_patch(former, {**kept, **wanted}, drops=drops)
 
 
-def put_back(info: Mapping[str, Any], former: Mapping[str, Any]) -> list[dict[str, Any]]:
+def put_back(node: Node) -> list[dict[str, Any]]:
     """The patch that takes back what was written for a rebuild that did not happen.
 
     A config drive that has replaced another one stays: that one is not known any more, and
     the next rebuild writes its own.
     """
+    former = former_info(node)
     known = {key: value for key, value in former.items() if value != HIDDEN}
-    return instance_info.make_patch(info, known, drops=_CONFIG_DRIVE - former.keys())
+    drops = _CONFIG_DRIVE - former.keys()
+    return instance_info.make_patch(node.instance_info or {}, known, drops=drops)
 
 
 def is_marked(node: Node, wish: str | None) -> bool:

@@ -2,11 +2,13 @@
 
 """Stories of a rebuild: how it goes, what stops it, and what is on the disk then."""
 
+import sys
 from typing import Any
 
 import pytest
 
 from ironic_virt import exceptions, virt
+from ironic_virt.driver.resources import REBUILD_MARK
 from ironic_virt.exceptions import Disk
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.config_drives import sent_drive
@@ -190,6 +192,33 @@ def test_what_ironic_refuses_leaves_the_node_as_it_was(stage, fake, node, instan
     assert fake.node(node)["protected"]
     rebuild(stage, instance)
     assert stage.trace(node)["instance_info"]["image_source"] == OTHER_IMAGE.id
+
+
+@pytest.mark.parametrize("wish", ["req-2", None])
+@pytest.mark.parametrize(
+    "refuse",
+    [
+        lambda stage, node: stage.fake.faults.status(400, "PUT", "/states/provision$"),
+        lambda stage, node: setattr(stage.service, "unwanted", "the instance is deleting"),
+        lambda stage, node: stage.fake.set_node(node, deploy_interface="anaconda"),
+    ],
+)
+def test_what_a_dead_process_has_prepared_is_put_back(stage, fake, node, instance, wish, refuse):
+    stage.rebuild(instance)
+    before = stage.trace(node)
+    del before["instance_info"][REBUILD_MARK]["former"]
+    # It asks for that between the patch and the request.
+    stage.service.on_abort_question = sys.exit
+    with pytest.raises(SystemExit):
+        rebuild(stage, instance, PARTITION, wish)
+    assert stage.trace(node)["instance_info"]["image_source"] == PARTITION.id
+    assert not fake.node(node)["protected"]
+    stage.service.on_abort_question = None
+    refuse(stage, node)
+    with pytest.raises(exceptions.IronicVirtError):
+        rebuild(stage.restarted(), instance, request=wish)
+    assert stage.trace(node) == before
+    assert fake.node(node)["protected"]
 
 
 def test_a_stranger_who_takes_the_node_meanwhile_is_left_alone(stage, fake, node, instance):
