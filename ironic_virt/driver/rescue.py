@@ -215,9 +215,10 @@ class Rescue:
         """The node in that state; ``was_on``: it may have been on while nobody looked."""
         verb = "rescue" if wanted == states.RESCUE else "unrescue"
         was_on = was_on or held.node.power_state == states.POWER_ON
+        state = ""
 
         def until(seen: Node | None) -> Node | None:
-            nonlocal was_on
+            nonlocal was_on, state
             node = _still(held, seen)
             state = node.provision_state
             # Nova powers it off before.  Fake hardware leaves it so, and is the only one to.
@@ -236,6 +237,12 @@ class Rescue:
                 last_error=node.last_error,
             )
 
+        try:
+            return self._wait_for_rescue(held, until, f"be {verb}d")
+        except exceptions.WaitTimeout:
+            if state != states.RESCUING:
+                raise
+        # It can't be aborted in that state, and may end well after its time.
         return self._wait_for_rescue(held, until, f"be {verb}d")
 
     def _wait_for_rescue(

@@ -169,6 +169,12 @@ def test_a_rescue_system_that_never_calls_back_times_out(set_stage: SetStage) ->
     assert state(fake, node) == "active"
 
 
+def test_a_rescue_that_ends_well_after_its_time_is_one(set_stage, fake, node) -> None:
+    stage = set_stage(fake, rescue_timeout=3)
+    stage.rescue(stage.active(node))
+    assert (state(fake, node), taken(fake)) == ("rescue", ["rescue"])
+
+
 def test_a_failed_unrescue_is_tried_again_and_says_what_to_do(stage, fake, node, instance) -> None:
     stage.rescue(instance)
     fake.fail_next("unrescue", "the switch did not answer", node)
