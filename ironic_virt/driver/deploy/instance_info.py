@@ -21,6 +21,7 @@ from ironic_virt import exceptions
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.patches import HIDDEN
 from ironic_virt.driver.claim import KEY_PREFIX, own_keys, remove_key
+from ironic_virt.driver.pools.allocation_extra import without_credentials
 from ironic_virt.driver.resources import asked_capabilities
 from ironic_virt.request import requirements
 from ironic_virt.request.spec import image_properties, required_traits
@@ -135,7 +136,8 @@ def make_info(request: DeployRequest, node: Node, more: Mapping[str, str]) -> di
         raise exceptions.ImageRefused(
             node.uuid,
             instance.uuid,
-            f"to be installed by Anaconda, image {image.id} needs the properties {lacking}",
+            f"to be installed by Anaconda, image {without_credentials(image.id)} needs the "
+            f"properties {lacking}",
         )
     flavor = instance.flavor
     name = _NOT_STORABLE.sub("?", instance.display_name or instance.name)

@@ -55,25 +55,27 @@ def _image(image: ImageLike | None) -> dict[str, Any] | None:
         return None
     properties = image_properties(image)
     return {
-        "id": _without_credentials(image.id),
+        "id": without_credentials(image.id),
         "properties": {str(key): _plain(value) for key, value in properties.items()},
     }
 
 
-def _without_credentials(location: str | None) -> str | None:
+def without_credentials(location: str | None) -> str | None:
     """An image's id; of a URL neither who may read it nor a signature."""
     if location is None or "://" not in location:
         return location
     # A property may have any text: not all of it is a URL that Python can take apart.
     scheme, _, rest = location.partition("://")
-    address, slash, path = re.split("[?#]", rest)[0].partition("/")
-    return f"{scheme}://{address.rpartition('@')[2]}{slash}{path}"
+    place, *more = re.split("[?#]", rest, maxsplit=1)
+    # With an @ in what follows it may be the beginning of a password.
+    shown = "" if "@" in "".join(more) else place.rpartition("@")[2]
+    return f"{scheme}://{shown}"
 
 
 def _plain(value: Any) -> Any:
     """A value as JSON has it."""
     if value is None or isinstance(value, bool | int | float | str):
-        return _without_credentials(value) if isinstance(value, str) else value
+        return without_credentials(value) if isinstance(value, str) else value
     if isinstance(value, list | tuple | set | frozenset):
         return [_plain(each) for each in value]
     if isinstance(value, Mapping):

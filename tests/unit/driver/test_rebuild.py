@@ -172,7 +172,7 @@ def test_an_instance_that_boots_from_a_volume_is_refused_at_once(stage, fake, in
         ({"maintenance": True, "maintenance_reason": "fan"}, r"maintenance \(fan\)"),
         ({"protected": True, "protected_reason": "runs the till"}, "runs the till"),
         ({"shard": "elsewhere"}, "'elsewhere'"),
-        ({"deploy_interface": "anaconda"}, "needs the properties"),
+        ({"deploy_interface": "anaconda"}, "image https://a/b.raw needs the properties"),
         ({"provision_state": "rescue"}, "unrescue the server first"),
         ({"provision_state": "available"}, "'available', from which nothing can be rebuilt"),
         ({"provision_state": "cleaning"}, "'cleaning'"),
@@ -182,7 +182,7 @@ def test_an_instance_that_boots_from_a_volume_is_refused_at_once(stage, fake, in
 def test_a_node_that_can_not_be_rebuilt_is_left_as_it_is(our_stage, our_node, fields, says):
     instance = our_stage.active(our_node)
     our_stage.fake.set_node(our_node, **fields)
-    fails_untouched(our_stage, instance, says)
+    fails_untouched(our_stage, instance, says, virt.ImageMeta("https://me:se/cret@a/b.raw"))
 
 
 @pytest.mark.parametrize("status", [400, 403, 409, 500])

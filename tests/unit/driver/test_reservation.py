@@ -86,11 +86,20 @@ def test_an_instance_gets_one_of_the_nodes_and_goes_again(fake: FakeIronic, stag
         assert fake.allocations() == []
 
 
-def test_the_allocation_says_who_asked_for_what(fake: FakeIronic, stage: Stage) -> None:
+@pytest.mark.parametrize(
+    ("image", "shown"),
+    [
+        ("me:secret@images.test/a.raw?signature=secret", "images.test/a.raw"),
+        ("me:1/secret@images.test/a.raw", "images.test/a.raw"),
+        ("me:secret?a@images.test/a.raw", ""),
+        ("images.test/a.raw#secret@", ""),
+    ],
+)
+def test_the_allocation_says_who_asked_for_what(fake, stage, image, shown) -> None:
     gold(fake)
     stage.service.image = dataclasses.replace(
         IMAGE,
-        id="https://me:secret@images.example.test/a.raw?signature=secret",
+        id=f"https://{image}",
         properties={"os": "http://[debian", "traits_required": []},
     )
     wanted = dataclasses.replace(instance(stage), display_name="web", project_id="p", user_id="u")
@@ -110,7 +119,7 @@ def test_the_allocation_says_who_asked_for_what(fake: FakeIronic, stage: Stage) 
             "swap": 0,
             "extra_specs": GOLD,
             "image": {
-                "id": "https://images.example.test/a.raw",
+                "id": f"https://{shown}",
                 "properties": {"os": "http://[debian", "traits_required": []},
             },
         }
