@@ -26,12 +26,17 @@ class Patience:
     """The pauses between looks at what can't be seen, each longer than the one before.
 
     :param gives_up: when it is over; else nothing but an answer ends it.
+    :param node: the uuid of the instance's node, if that is known.
     """
 
-    def __init__(self, site: Site, instance: InstanceLike, *, gives_up: bool) -> None:
-        self.gives_up = gives_up
+    def __init__(
+        self, site: Site, instance: InstanceLike, *, gives_up: bool, node: str | None = None
+    ) -> None:
+        self._gives_up = gives_up
         self._site = site
         self._instance = instance
+        # If Ironic picks the nodes, the record may name a pool.
+        self._node = node or (None if site.by_ironic else instance.node)
         self._seconds = max(float(site.conf.ironic.api_retry_interval), _LEAST_PAUSE)
         self._since: float | None = None
 
@@ -55,9 +60,9 @@ class Patience:
         if self._since is None:
             return
         if self._site.pause(self._seconds):
-            raise exceptions.WaitCancelled(None, self._instance.uuid, "it stops") from error
+            raise self._error(exceptions.WaitCancelled, "the service stops") from error
         if reason := self._site.service.abort_reason(self._instance):
-            raise exceptions.BuildAborted(None, self._instance.uuid, reason) from error
+            raise self._error(exceptions.BuildAborted, reason) from error
         self._seconds = min(self._seconds * _GROWTH, _LONGEST_PAUSE)
 
     def look(self) -> Held:
@@ -76,15 +81,16 @@ class Patience:
                 LOG.warning("[node-unread] Can't read %s's node: %s", self._instance.uuid, exc)
                 is_silent = True
                 self.begin()
-                if self.gives_up and self.is_over:
-                    raise exceptions.WaitCancelled(
-                        None,
-                        self._instance.uuid,
-                        f"its node can't be read, and is left alone: {exc}",
-                    ) from exc
+                if self._gives_up and self.is_over:
+                    reason = f"it can't be read, and is left alone: {exc}"
+                    raise self._error(exceptions.WaitCancelled, reason) from exc
                 self.pause(exc)
             else:
                 if is_silent:
                     # That is over: what comes now is something else.
                     self.begin(again=True)
+                self._node = held.uuid
                 return held
+
+    def _error(self, kind: type[exceptions.NodeError], reason: str) -> exceptions.NodeError:
+        return kind(self._node, self._instance.uuid, reason)

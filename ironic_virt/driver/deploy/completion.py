@@ -86,7 +86,7 @@ class Completion:
         :raises WaitCancelled: the service stops, or Ironic has not answered for as long as
             ``[ironic] deploy_timeout``; nothing is undone.
         """
-        patience = patience or Patience(self._site, instance, gives_up=True)
+        patience = patience or Patience(self._site, instance, gives_up=True, node=node)
         try:
             with self._site.service.metrics.building():
                 while True:

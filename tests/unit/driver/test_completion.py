@@ -107,7 +107,7 @@ def test_after_a_restart_an_answer_is_waited_for_without_a_limit(brief, begun, n
 def test_a_node_unseen_for_very_long_is_left_to_a_later_call(brief: Stage, node: str) -> None:
     away_while_deploying(brief, node, 1000)
     instance = brief.instance(node)
-    with pytest.raises(exceptions.WaitCancelled, match="left alone"):
+    with pytest.raises(exceptions.WaitCancelled, match=f"Node {node}, .* left alone"):
         brief.spawn(instance)
     assert brief.fake.node(node)["instance_uuid"] == INSTANCE
     brief.fake.faults.clear()
@@ -131,7 +131,7 @@ def test_an_unseen_node_is_asked_for_only_while_it_is_wanted(brief: Stage, node:
 def test_a_service_that_stops_asks_no_more(brief: Stage, begun: virt.Instance, node: str) -> None:
     brief.fake.faults.status(503, count=None)
     brief.stopping = True
-    with pytest.raises(exceptions.WaitCancelled) as caught:
+    with pytest.raises(exceptions.WaitCancelled, match=f"Node {node}, .* service stops") as caught:
         brief.driver.finish_spawn(begun)
     assert isinstance(caught.value.__cause__, exceptions.IronicError)
     assert len(brief.pauses) == 1
