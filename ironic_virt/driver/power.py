@@ -240,7 +240,7 @@ def _off_already(held: Held) -> Node:
     :raises PowerOffDisabled: there is.
     """
     node = held.node
-    if node.power_state == states.POWER_OFF and node.target_power_state is None:
+    if node.power_state == states.POWER_OFF and not _is_changing(node):
         return node
     raise held.error(
         exceptions.PowerOffDisabled,

@@ -180,8 +180,8 @@ class Volumes:
         except exceptions.NodeError as exc:
             raise held.error(
                 exceptions.TearDownFailed,
-                f"the node still has a volume of the server: {exc.reason}. Power the node off "
-                "in Ironic, then delete the server again",
+                f"the node still has a volume of the server: {exc.reason}. Power the node off in "
+                "Ironic, or by hand if its disable_power_off is set, then delete the server again",
             ) from exc
 
     def detach_left(self, instance: InstanceLike, node: Node | None = None) -> None:

@@ -168,9 +168,14 @@ def test_a_node_that_is_never_powered_off_is_left_on(stage, fake, node, instance
         stage.driver.power_off(instance, timeout=timeout)
     assert caught.value.node == node
     assert fake.node(node)["power_state"] == "power on"
-    fake.set_node(node, power_state="power off")
-    stage.driver.power_off(instance, timeout=timeout)
-    assert power_requests(fake) == [], "it may be off already"
+    assert power_requests(fake) == []
+
+
+@pytest.mark.parametrize("left", [None, "power off", "power on"])
+def test_a_node_that_is_never_powered_off_may_be_off(stage, fake, node, instance, left) -> None:
+    fake.set_node(node, disable_power_off=True, power_state="power off", target_power_state=left)
+    stage.driver.power_off(instance, timeout=30)
+    assert power_requests(fake) == []
     assert stage.driver.get_info(instance).state is virt.PowerState.SHUTDOWN
     stage.driver.power_on(instance)
     assert fake.node(node)["power_state"] == "power on"
