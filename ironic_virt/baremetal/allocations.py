@@ -70,7 +70,6 @@ class Allocations:
         candidate_nodes: Collection[str],
         traits: Collection[str] = (),
         extra: Mapping[str, Any] | None = None,
-        name: str | None = None,
     ) -> Allocation:
         """Ask Ironic to reserve one of several nodes.
 
@@ -92,8 +91,6 @@ class Allocations:
             "traits": sorted(traits),
             "extra": dict(extra or {}),
         }
-        if name is not None:
-            body["name"] = name
         try:
             return self._sender.change(
                 Call("POST", _PATH, json=body), lambda: self.get(uuid), _allocation_in
