@@ -222,11 +222,11 @@ class IronicClient:
         :raises UnexpectedAnswer: more than one node carries it, or another one came.
         :raises NodeUnreadable: a field of the node is missing or malformed.
         """
-        node_filter = NodeFilter(instance_uuid=instance_uuid)
+        carrier = NodeFilter(instance_uuid=instance_uuid)
 
         def parse(answer: Answer) -> Node | None:
             nodes, _ = self._decoder.page(answer.body, _shown_in(answer))
-            node_filter.others(nodes)
+            carrier.others(nodes)
             if len(nodes) > 1:
                 raise exceptions.UnexpectedAnswer(
                     f"server {instance_uuid} is on several nodes: "
@@ -234,8 +234,7 @@ class IronicClient:
                 )
             return _readable(nodes[0]) if nodes else None
 
-        call = Call("GET", "/nodes", node_filter.params(), _ONE_NODE_FIELDS)
-        return self._sender.read(call, parse)
+        return self._sender.read(Call("GET", "/nodes", carrier.params(), _ONE_NODE_FIELDS), parse)
 
     def _node_in(self, answer: Answer) -> Node:
         """:raises NodeUnreadable: a field is missing or malformed."""

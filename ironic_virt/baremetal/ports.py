@@ -12,22 +12,13 @@ import msgspec
 from ironic_virt.baremetal.http import answers, paging
 from ironic_virt.baremetal.http.requests import Call, Sender, path_of
 
-PORT_FIELDS = (
-    "uuid",
-    "address",
-    "portgroup_uuid",
-    "physical_network",
-    "internal_info",
-    "extra",
-)
-PORTGROUP_FIELDS = ("uuid", "address", "mode", "properties", "internal_info", "extra")
-
 
 class _WithVif(msgspec.Struct, frozen=True):
     uuid: str
     address: str | None = None
     internal_info: Mapping[str, Any] | None = None
     extra: Mapping[str, Any] | None = None
+    node_uuid: str | None = None
 
     @property
     def vif(self) -> str | None:
@@ -89,12 +80,12 @@ class NetworkPorts:
 
         :param node: its uuid, as everywhere here.
         """
-        call = Call("GET", "/ports", {"node": node}, PORT_FIELDS, node=node)
+        call = Call("GET", "/ports", {"node": node}, Port.__struct_fields__, node=node)
         return paging.read_all(self._sender, call, _PORTS)
 
     def groups(self, node: str) -> list[Portgroup]:
         """A node's port groups."""
-        call = Call("GET", "/portgroups", {"node": node}, PORTGROUP_FIELDS, node=node)
+        call = Call("GET", "/portgroups", {"node": node}, Portgroup.__struct_fields__, node=node)
         return paging.read_all(self._sender, call, _PORTGROUPS)
 
     def vifs(self, node: str) -> list[str]:

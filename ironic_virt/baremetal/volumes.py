@@ -37,6 +37,7 @@ class VolumeConnector(msgspec.Struct, frozen=True):
     uuid: str
     type: str
     connector_id: str
+    node_uuid: str | None = None
 
 
 class VolumeTarget(msgspec.Struct, frozen=True):

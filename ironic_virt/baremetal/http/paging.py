@@ -90,5 +90,18 @@ def read_pages(
 
 
 def read_all(sender: Sender, call: Call, parse: Callable[[Answer], Page[RowT]]) -> list[RowT]:
-    """Read the rows of all pages; errors are those of :func:`read_pages`."""
-    return [row for rows in read_pages(sender, call, parse) for row in rows]
+    """Read the rows of all pages.
+
+    :param call: of a node's rows, if it names one.
+    :raises UnexpectedAnswer: see :func:`read_pages`; or a row is not that node's.
+    """
+    rows = [row for page in read_pages(sender, call, parse) for row in page]
+    for row in rows if call.node else ():
+        if (node := getattr(row, "node_uuid", None)) != call.node:
+            raise exceptions.UnexpectedAnswer(
+                f"{row.uuid} came, of node {node}: does something between here and Ironic drop "
+                "the query?",
+                method="GET",
+                path=call.path,
+            )
+    return rows

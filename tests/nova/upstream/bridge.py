@@ -448,14 +448,17 @@ class Bridge:
 
     def _ports(self, params: Any, body: Any) -> Answer:
         found = self._connection.ports(node=params["node"], details=True)
-        return wire.answer({"ports": [wire.port(port) for port in found]})
+        whose = {"node_uuid": params["node"]}
+        return wire.answer({"ports": [wire.port(port) | whose for port in found]})
 
     def _port_groups(self, params: Any, body: Any) -> Answer:
         found = self._connection.port_groups(node=params["node"], details=True)
-        return wire.answer({"portgroups": [wire.port_group(group) for group in found]})
+        whose = {"node_uuid": params["node"]}
+        return wire.answer({"portgroups": [wire.port_group(group) | whose for group in found]})
 
     # -- volumes --------------------------------------------------------------
 
     def _volume_connectors(self, params: Any, body: Any) -> Answer:
         found = self._connection.volume_connectors(node=params["node"], details=True)
-        return wire.answer({"connectors": [wire.volume_connector(one) for one in found]})
+        whose = {"node_uuid": params["node"]}
+        return wire.answer({"connectors": [wire.volume_connector(one) | whose for one in found]})

@@ -9,6 +9,7 @@ import pytest
 from ironic_virt import exceptions
 from tests.unit.baremetal.scripted import (
     NODE,
+    OTHER_NODE,
     ScriptedChannel,
     answer,
     client_of,
@@ -20,8 +21,8 @@ from tests.unit.baremetal.scripted import (
 def test_ports_are_those_of_all_pages(kind: str) -> None:
     link = f"http://elsewhere/v1/{kind}?marker=p1"
     pages = [
-        answer(200, {kind: [{"uuid": "p1"}], "next": link}),
-        answer(200, {kind: [{"uuid": "p2"}]}),
+        answer(200, {kind: [{"uuid": "p1", "node_uuid": NODE}], "next": link}),
+        answer(200, {kind: [{"uuid": "p2", "node_uuid": NODE}]}),
     ]
 
     def listed(channel: ScriptedChannel) -> list[str]:
@@ -35,6 +36,9 @@ def test_ports_are_those_of_all_pages(kind: str) -> None:
     assert second == first | {"marker": "p1"}
     with pytest.raises(exceptions.BadRequest):
         listed(ScriptedChannel(pages[0], fault(400, "no page two")))
+    for others in ({}, {"node_uuid": OTHER_NODE}):
+        with pytest.raises(exceptions.UnexpectedAnswer, match="drop the query"):
+            listed(ScriptedChannel(answer(200, {kind: [{"uuid": "p3", **others}]})))
 
 
 @pytest.mark.parametrize(

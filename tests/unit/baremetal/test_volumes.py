@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 
 from ironic_virt import exceptions
-from tests.unit.baremetal.scripted import NODE, ScriptedChannel, answer, client_of, fault
+from tests.unit.baremetal.scripted import (
+    NODE,
+    OTHER_NODE,
+    ScriptedChannel,
+    answer,
+    client_of,
+    fault,
+)
 
 TARGET = "0a8d2c4e-0000-4000-8000-000000000001"
 SECRET = "correct horse battery staple"
@@ -66,6 +73,12 @@ def test_a_list_that_never_ends_is_an_error() -> None:
         volumes.connectors(NODE)
     with pytest.raises(exceptions.UnexpectedAnswer, match="drop the query 'marker'"):
         volumes.targets(NODE)
+    others = {**GIVEN, "uuid": TARGET, "node_uuid": OTHER_NODE, "type": "iqn", "connector_id": "x"}
+    page = answer(200, {"targets": [others], "connectors": [others]})
+    volumes = client_of(ScriptedChannel(page, page)).volumes
+    for ask in (volumes.connectors, volumes.targets):
+        with pytest.raises(exceptions.UnexpectedAnswer, match=f"of node {OTHER_NODE}"):
+            ask(NODE)
 
 
 @pytest.mark.parametrize("body", [{}, {"targets": [{}]}, {"targets": "none"}])

@@ -24,6 +24,7 @@ from tests.unit.fuzz import malformed
 
 PORT = {
     "uuid": VIF,
+    "node_uuid": NODE,
     "address": "02:00:00:00:00:01",
     "portgroup_uuid": OTHER_NODE,
     "physical_network": "physnet",
