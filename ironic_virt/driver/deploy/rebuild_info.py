@@ -76,7 +76,7 @@ def former_info(node: Node) -> dict[str, Any]:
 
 
 def _overwritten(former: Mapping[str, Any], info: Mapping[str, Any]) -> dict[str, Any]:
-    """What a rebuild overwrites or removes; of a config drive only that there is one."""
+    """What a rebuild overwrites or removes, without the contents of a config drive."""
     names = instance_info.own_names(former) | instance_info.FOUND_BY_IRONIC | info.keys()
     values = {
         name: HIDDEN if name in _CONFIG_DRIVE else former[name] for name in names & former.keys()
@@ -108,9 +108,9 @@ def put_back(node: Node) -> list[dict[str, Any]]:
     A config drive that has replaced another one stays: that one is not known any more, and
     the next rebuild writes its own.
     """
-    former = former_info(node)
-    known = {key: value for key, value in former.items() if value != HIDDEN}
-    drops = _CONFIG_DRIVE - former.keys()
+    info_before = former_info(node)
+    known = {key: value for key, value in info_before.items() if value != HIDDEN}
+    drops = _CONFIG_DRIVE - info_before.keys()
     return instance_info.make_patch(node.instance_info or {}, known, drops=drops)
 
 
