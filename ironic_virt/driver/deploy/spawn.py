@@ -14,6 +14,7 @@ instance's uuid.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 
 from oslo_log import log as logging
@@ -46,28 +47,18 @@ LOG = logging.getLogger(__name__)
 VALIDATED_INTERFACES = ("deploy", "power", "storage")
 
 
+@dataclasses.dataclass(eq=False)
 class Spawn:
     """Deploys instances.  Thread-safe: it keeps nothing between calls."""
 
-    def __init__(
-        self,
-        site: Site,
-        network: Network,
-        volumes: Volumes,
-        drives: ConfigDrives,
-        hooks: Hooks,
-        groups: Groups,
-        reservation: Reservation,
-        completion: Completion,
-    ) -> None:
-        self._site = site
-        self._network = network
-        self._volumes = volumes
-        self._drives = drives
-        self._hooks = hooks
-        self._groups = groups
-        self._reservation = reservation
-        self._completion = completion
+    _site: Site
+    _network: Network
+    _volumes: Volumes
+    _drives: ConfigDrives
+    _hooks: Hooks
+    _groups: Groups
+    _reservation: Reservation
+    _completion: Completion
 
     # -- check and reserve ----------------------------------------------------
 

@@ -63,16 +63,14 @@ class _Progress:
         return is_first
 
 
+@dataclasses.dataclass(eq=False)
 class TearDown:
     """Tears nodes down.  Thread-safe: it keeps nothing between calls."""
 
-    def __init__(
-        self, site: Site, release: Release, volumes: Volumes, reservation: Reservation
-    ) -> None:
-        self._site = site
-        self._release = release
-        self._volumes = volumes
-        self._reservation = reservation
+    _site: Site
+    _release: Release
+    _volumes: Volumes
+    _reservation: Reservation
 
     def tear_down(self, instance: InstanceLike, *, lost: str | None = None) -> None:
         """Return when no node carries the instance any more.
