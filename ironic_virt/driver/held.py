@@ -298,10 +298,6 @@ class Held:
                     raise
                 return result
 
-    def note(self, node: Node) -> Node:
-        """Take the node over as a wait has shown it, and let the inventory know of it.
-
-        :returns: the node, read again where the wait has shown a part, if it could be read.
-        """
+    def note(self, node: Node) -> None:
+        """Take the node over as a wait has shown it, and let the inventory know of it."""
         self.node = self._site.nodes.note_seen(node, self.uuid) or node
-        return self.node
