@@ -70,7 +70,7 @@ class Console:
         held = _at_rest(self._site, instance, _SERIAL)
         if held.node.console_enabled:
             held.info()
-            held.switch(on=False)
+            held.switch_off()
         with held.switched_on():
             host, port = held.tcp_address()
         LOG.info("Instance %s, node %s: its serial console is on", instance.uuid, held.uuid)
@@ -102,7 +102,7 @@ def switch_off(site: Site, held: Held) -> None:
     held = _HeldConsole(site, instance, held.node, _LEFT_ON)
     try:
         held.let_go()
-        held.switch(on=False)
+        held.switch_off()
     except exceptions.WaitCancelled:
         raise
     except (exceptions.NodeError, exceptions.IronicError) as exc:
@@ -191,10 +191,10 @@ class _HeldConsole(Held):
             self._off_again(exc)
             raise
 
-    def switch(self, *, on: bool) -> None:
-        """Switch it on or off, and return when it is."""
-        self._ask(on=on)
-        self._reached(on=on)
+    def switch_off(self) -> None:
+        """Switch it off, and return when it is."""
+        self._ask(on=False)
+        self._reached(on=False)
 
     def _off_again(self, error: Exception) -> None:
         try:
