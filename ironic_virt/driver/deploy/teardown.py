@@ -293,17 +293,8 @@ class TearDown:
                 return None
             return False, node
 
-        try:
-            return held.wait(
-                until, "be torn down", remaining, kind="tear down", state=states.DELETING
-            )
-        except exceptions.WaitTimeout as exc:
-            raise held.error(
-                exceptions.WaitTimeout,
-                "be torn down ([ironic] unprovision_timeout)",
-                self._site.conf.ironic.unprovision_timeout,
-                exc.last_seen,
-            ) from exc
+        what = "be torn down ([ironic] unprovision_timeout)"
+        return held.wait(until, what, remaining, kind="tear down", state=states.DELETING)
 
 
 def _step_of(node: Node, asked_of: Node) -> states.TearDownStep:
