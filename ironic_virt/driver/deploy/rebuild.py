@@ -159,11 +159,8 @@ class _Attempt:
             kind = rebuild_info.type_to_declare(
                 exc, info, preserve_ephemeral=self._request.preserve_ephemeral
             )
-            current = self._look() if kind else None
-            if kind is None or current is None or has_moved(self._held.node, current):
-                self._refused(exc, rest)
-                return
-            self.disk = Disk.UNTOUCHED
+            if kind is None or self.disk is not Disk.UNTOUCHED:
+                raise
             LOG.warning(
                 "[image-kind-unknown] Node %s: Ironic could not find out what kind of image %s "
                 "is; it is taken for one of a whole disk",
@@ -171,36 +168,37 @@ class _Attempt:
             )
             declared = {"op": "add", "path": "/instance_info/image_type", "value": kind}
             self._held.patch([declared], new_key=True)
-            try:
-                self._ask(rest)
-            except exceptions.IronicError as again:
-                self._refused(again, rest)
+            self._ask(rest)
 
     def _ask(self, drive: config_drive.Form | None) -> None:
-        """Ask for the rebuild of a node that was read just now."""
+        """Ask for the rebuild of a node that was read just now.
+
+        :param drive: what has to go with the request.
+        :raises IronicError, RebuildFailed: Ironic refused it, or may have; see :attr:`disk`.
+        """
         self.disk = Disk.UNKNOWN
-        self._held.ask(states.VERB_REBUILD, configdrive=drive, deploy_steps=self._steps)
+        try:
+            self._held.ask(states.VERB_REBUILD, configdrive=drive, deploy_steps=self._steps)
+        except exceptions.IronicError as exc:
+            self._check_begun(exc, drive)
         LOG.info("Node %s is being rebuilt for instance %s", self._held.uuid, self._instance.uuid)
 
-    def _look(self) -> Node | None:
-        """The node after a request has failed; ``None``: it can't be read."""
-        try:
-            return self._site.client.get_node(self._held.uuid)
-        except exceptions.IronicError:
-            return None
+    def _check_begun(self, error: exceptions.IronicError, drive: config_drive.Form | None) -> None:
+        """Return if Ironic has begun in spite of an error; else see what is on the disk.
 
-    def _refused(self, error: exceptions.IronicError, rest: config_drive.Form | None) -> None:
-        """Go on if Ironic has begun all the same; else see what is on the disk, and tell it.
-
-        :param rest: what was sent with the request, which another one may not have had.
+        :param drive: what was sent with the request, which another one may not have had.
         """
-        node, current = self._held.node, self._look()
+        node = self._held.node
+        try:
+            current: Node | None = self._site.client.get_node(node.uuid)
+        except exceptions.IronicError:
+            current = None
         if current is None:
             raise error
         if has_moved(node, current):
-            if rest is not None or self._steps or is_ambiguous(node, current):
+            if drive is not None or self._steps or is_ambiguous(node, current):
                 raise error
-            LOG.info("Node %s is being rebuilt although Ironic said: %s", node.uuid, error)
+            LOG.info("Node %s went on although Ironic said: %s", node.uuid, error)
             return
         self.disk = Disk.UNTOUCHED
         if reason := rebuild_info.why_no_iso(error, node.instance_info or {}):
