@@ -52,24 +52,17 @@ _LONGEST_PAUSE = 0.5
 _GROWTH = 1.5
 
 
+@dataclasses.dataclass(eq=False)
 class Reservation:
     """Reserves nodes by allocation.  Thread-safe: it keeps nothing between calls.
 
-    :param pools: says which nodes this service may take.
+    :ivar _pools: says which nodes this service may take.
     """
 
-    def __init__(
-        self,
-        site: Site,
-        pools: PoolRecords,
-        groups: Groups,
-        *,
-        rng: random.Random | None = None,
-    ) -> None:
-        self._site = site
-        self._pools = pools
-        self._groups = groups
-        self._rng = rng or random.Random()
+    _site: Site
+    _pools: PoolRecords
+    _groups: Groups
+    _rng: random.Random = dataclasses.field(default_factory=random.Random)
 
     # -- reserve --------------------------------------------------------------
 
