@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 from oslo_log import log as logging
 
-from ironic_virt import exceptions
+from ironic_virt import exceptions, logs
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.history import ERROR, NodeEvent
 from ironic_virt.baremetal.node import Node
@@ -127,12 +127,10 @@ def in_words(event: NodeEvent, said: str = "") -> str:
         event.created_at and f"at {event.created_at}",
     )
     origin = ", ".join(part for part in parts if part)
-    text = " ".join((event.event or "").split())
-    if text in " ".join(said.split()):
+    text = event.event or ""
+    if text in said:
         return f"Ironic's history of the node: {origin}"
-    if len(text) > _LONGEST:
-        text = f"{text[: _LONGEST - 3]}..."
-    return f"Ironic's history of the node: {text} ({origin})"
+    return f"Ironic's history of the node: {logs.one_line(text, _LONGEST)} ({origin})"
 
 
 def read_time(text: str | None) -> datetime.datetime | None:

@@ -184,7 +184,7 @@ def test_the_reason_is_the_last_error_before_the_failed_state() -> None:
 
 
 def test_an_event_is_one_line_and_bounded() -> None:
-    told = history.in_words(event("a\n b" + "c" * 5000, conductor="c1", event_type="t", at="then"))
+    told = history.in_words(event("a\nb" + "c" * 5000, conductor="c1", event_type="t", at="then"))
     assert told.startswith("Ironic's history of the node: a bccc")
-    assert told.endswith("... (ERROR, t, by c1, at then)")
+    assert told.endswith("... (5003 characters) (ERROR, t, by c1, at then)")
     assert len(told) < 400
