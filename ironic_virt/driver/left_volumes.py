@@ -10,9 +10,6 @@ another node carries it.  A node that is on is powered off, as Ironic does when 
 down; its targets go with the next look.
 
 Others' targets are never touched: those without our mark, and those of nodes elsewhere.
-
-The compute service waits meanwhile.  So each request is tried once, and all of them have one
-deadline; the next look begins with those for which there was no time.
 """
 
 from __future__ import annotations

@@ -15,7 +15,10 @@ from ironic_virt.driver.host_nodes import HostNodes
 from ironic_virt.virt import VirtAPI
 
 LONGEST_LOOK = 10.0
-"""Seconds for one look at what was left behind, while the compute service waits."""
+"""Seconds for one look at what was left behind, while the compute service waits.
+
+Each request is tried once, and the next look begins with those for which there was no time.
+"""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

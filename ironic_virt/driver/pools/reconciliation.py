@@ -13,9 +13,6 @@ host or anybody else has made.
 
 While the scheduler picks the nodes, this service makes no allocations, and earlier ones are
 looked for until a look finds none; the first look has a period's time.
-
-The compute service waits meanwhile.  So each request is tried once, and all of them have one
-deadline; the next look begins with those for which there was no time.
 """
 
 from __future__ import annotations
