@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 
 from ironic_virt import virt
 from ironic_virt.baremetal.inventory.snapshot import Snapshot
@@ -79,12 +79,10 @@ class Groups:
         self._site = site
         self._locks = [threading.Lock() for _ in range(_LOCKS)]
 
-    @contextlib.contextmanager
-    def turn(self, instance: virt.InstanceLike) -> Iterator[None]:
-        """Let the members of a group get their nodes one after the other."""
+    def turn(self, instance: virt.InstanceLike) -> contextlib.AbstractContextManager[object]:
+        """A block in which the members of a group get their nodes one after the other."""
         group = self._site.service.group_of(instance)
-        with self._locks[hash(group.uuid) % _LOCKS] if group else contextlib.nullcontext():
-            yield
+        return self._locks[hash(group.uuid) % _LOCKS] if group else contextlib.nullcontext()
 
     def why_not(self, instance: virt.InstanceLike, node: Node) -> str | None:
         """Write down the failure domain of an instance's node, unless its group refuses it.
