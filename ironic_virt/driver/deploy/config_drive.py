@@ -38,9 +38,6 @@ LOG = logging.getLogger(__name__)
 Form = str | dict[str, Any]
 """An image, gzipped and in base64, or the JSON form."""
 
-ISO = "iso"
-"""A value of ``[ironic] config_drive_form``."""
-
 MIB = 1024**2
 LARGEST_IMAGE = 64 * MIB
 """Ironic's agent makes the partition for the unpacked image no larger."""
@@ -57,8 +54,6 @@ DEEPEST = 23
 VERSIONS = ("2012-08-10", "latest")
 """The directories that Ironic's conductor writes; each has all files."""
 
-# Deploy interfaces that read an image's files.
-_IMAGE_ONLY = frozenset({"anaconda"})
 # Of an image: tables, directories, and what is padded at its end.
 _OVERHEAD = 384 * 1024
 _SECTOR = 2048
@@ -114,9 +109,10 @@ class ConfigDrives:
 
     def _why_no_json(self, node: Node) -> str | None:
         """Why an image is sent for any contents; ``None`` if JSON is possible."""
-        if self._site.conf.ironic.config_drive_form == ISO:
+        if self._site.conf.ironic.config_drive_form == "iso":
             return "[ironic] config_drive_form is iso"
-        if node.deploy_interface in _IMAGE_ONLY:
+        # It reads the files of an image.
+        if node.deploy_interface == "anaconda":
             return f"the node's deploy interface is {node.deploy_interface}"
         return None
 
