@@ -156,17 +156,15 @@ class _Attempt:
         try:
             self._ask(rest)
         except exceptions.IronicError as exc:
-            kind = rebuild_info.type_to_declare(
-                exc, info, preserve_ephemeral=self._request.preserve_ephemeral
-            )
-            if kind is None or self.disk is not Disk.UNTOUCHED:
+            is_whole_disk = rebuild_info.is_taken_for_whole_disk(exc, info)
+            if self.disk is not Disk.UNTOUCHED or not is_whole_disk:
                 raise
             LOG.warning(
                 "[image-kind-unknown] Node %s: Ironic could not find out what kind of image %s "
                 "is; it is taken for one of a whole disk",
                 *(node.uuid, info.get("image_source")),
             )
-            declared = {"op": "add", "path": "/instance_info/image_type", "value": kind}
+            declared = {"op": "add", "path": "/instance_info/image_type", "value": "whole-disk"}
             self._held.patch([declared], new_key=True)
             self._ask(rest)
 

@@ -143,19 +143,14 @@ def disk_after(last_error: str | None) -> Disk:
     return Disk.UNKNOWN
 
 
-def type_to_declare(
-    error: exceptions.IronicError, info: Mapping[str, Any], *, preserve_ephemeral: bool
-) -> str | None:
-    """The image's type, where Ironic has failed because it could not find it out.
+def is_taken_for_whole_disk(error: exceptions.IronicError, info: Mapping[str, Any]) -> bool:
+    """Whether to say that it is one of an image whose type Ironic could not find out.
 
-    A whole disk image is Ironic's own default.  It would overwrite what is to be
-    preserved, so in that case nothing is assumed.
+    That is Ironic's own default.  It would overwrite an ephemeral disk that is to be preserved,
+    so in that case nothing is assumed.
     """
-    if not _is_unknown_type(error) or "image_source" not in info:
-        return None
-    if preserve_ephemeral or "image_type" in info:
-        return None
-    return "whole-disk"
+    is_unsaid = "image_source" in info and not {"image_type", "preserve_ephemeral"} & info.keys()
+    return is_unsaid and _is_unknown_type(error)
 
 
 def why_no_iso(error: exceptions.IronicError, info: Mapping[str, Any]) -> str | None:
