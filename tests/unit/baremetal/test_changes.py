@@ -16,29 +16,40 @@ from tests.unit.baremetal.scripted import (
     fault,
 )
 
+LISTS: dict[str, Any] = {
+    "ports": lambda client: client.ports.listed(NODE),
+    "portgroups": lambda client: client.ports.groups(NODE),
+    "connectors": lambda client: client.volumes.connectors(NODE),
+    "targets": lambda client: client.volumes.targets(NODE),
+}
 
-@pytest.mark.parametrize("kind", ["ports", "portgroups"])
-def test_ports_are_those_of_all_pages(kind: str) -> None:
+
+@pytest.mark.parametrize("kind", LISTS)
+def test_lists_of_a_node_are_of_this_node_alone_and_of_all_pages(kind: str) -> None:
     link = f"http://elsewhere/v1/{kind}?marker=p1"
-    pages = [
-        answer(200, {kind: [{"uuid": "p1", "node_uuid": NODE}], "next": link}),
-        answer(200, {kind: [{"uuid": "p2", "node_uuid": NODE}]}),
-    ]
+    first, second, *others = (
+        {"uuid": uuid, "type": "iqn", "connector_id": "iqn.1", **whose}
+        for uuid, whose in (
+            *(("p1", {"node_uuid": NODE}), ("p2", {"node_uuid": NODE})),
+            *(("p3", {"node_uuid": OTHER_NODE}), ("p4", {})),
+        )
+    )
+    pages = [answer(200, {kind: [first], "next": link}), answer(200, {kind: [second]})]
 
     def listed(channel: ScriptedChannel) -> list[str]:
-        ports = client_of(channel).ports
-        return [row.uuid for row in (ports.listed if kind == "ports" else ports.groups)(NODE)]
+        return [row.uuid for row in LISTS[kind](client_of(channel))]
 
     channel = ScriptedChannel(*pages)
     assert listed(channel) == ["p1", "p2"]
-    first, second = (request.params for request in channel.requests)
-    assert first["node"] == NODE
-    assert second == first | {"marker": "p1"}
+    params, further = (request.params for request in channel.requests)
+    assert params["node"] == NODE
+    assert "node_uuid" in params.get("fields", "") or params["detail"] == "true"
+    assert further == params | {"marker": "p1"}
     with pytest.raises(exceptions.BadRequest):
         listed(ScriptedChannel(pages[0], fault(400, "no page two")))
-    for others in ({}, {"node_uuid": OTHER_NODE}):
+    for other in others:
         with pytest.raises(exceptions.UnexpectedAnswer, match="drop the query"):
-            listed(ScriptedChannel(answer(200, {kind: [{"uuid": "p3", **others}]})))
+            listed(ScriptedChannel(answer(200, {kind: [other]})))
 
 
 @pytest.mark.parametrize(
