@@ -46,9 +46,9 @@ class Patience:
         limit, since = self._site.conf.ironic.deploy_timeout, self._since
         return bool(limit) and since is not None and self._site.clock() >= since + limit
 
-    def begin(self, *, again: bool = False) -> None:
-        """Count from now, if it is not counted already or to begin again."""
-        if again or self._since is None:
+    def begin(self) -> None:
+        """Count from now, if it is not counted already."""
+        if self._since is None:
             self._since = self._site.clock()
 
     def pause(self, error: Exception) -> None:
@@ -88,7 +88,7 @@ class Patience:
             else:
                 if is_silent:
                     # That is over: what comes now is something else.
-                    self.begin(again=True)
+                    self._since = self._site.clock()
                 self._node = held.uuid
                 return held
 

@@ -293,8 +293,8 @@ class TearDown:
                 return None
             return False, node
 
-        what = "be torn down ([ironic] unprovision_timeout)"
-        return held.wait(until, what, remaining, kind="tear down", state=states.DELETING)
+        goal = "be torn down ([ironic] unprovision_timeout)"
+        return held.wait(until, goal, remaining, kind="tear down", state=states.DELETING)
 
 
 def _step_of(node: Node, asked_of: Node) -> states.TearDownStep:
