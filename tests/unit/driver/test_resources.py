@@ -23,11 +23,6 @@ def node(**fields: Any) -> Node:
     return Node(uuid=UUID, resource_class="gold.8", **(free | fields))
 
 
-@pytest.mark.parametrize("power", [states.POWER_ON, states.POWER_OFF])
-def test_an_available_node_is_free_whatever_its_power(power: str) -> None:
-    assert resources.why_not_free(node(power_state=power)) is None
-
-
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
@@ -46,19 +41,16 @@ def test_a_node_that_is_not_free_says_why(fields: dict[str, Any], says: str) -> 
     assert re.search(says, reason or "")
 
 
-@pytest.mark.parametrize("state", sorted(states.ALL - {states.AVAILABLE}))
+@given(st.sampled_from(sorted(states.ALL)) | st.text())
 def test_no_state_but_available_is_free(state: str) -> None:
-    assert resources.why_not_free(node(provision_state=state)) is not None
+    is_free = state == states.AVAILABLE
+    assert (resources.why_not_free(node(provision_state=state)) is None) is is_free
+    assert resources.node_inventory(node(provision_state=state)).reserved == (not is_free)
 
 
-@given(st.text().filter(lambda text: text != states.AVAILABLE))
-def test_an_unknown_state_never_counts_as_free(state: str) -> None:
-    assert resources.why_not_free(node(provision_state=state)) is not None
-    assert resources.node_inventory(node(provision_state=state)).reserved == 1
-
-
-def test_the_inventory_of_a_free_node() -> None:
-    offer = resources.node_inventory(node(traits=frozenset({"CUSTOM_GPU"})))
+@pytest.mark.parametrize("power", [states.POWER_ON, states.POWER_OFF])
+def test_the_inventory_of_a_free_node(power: str) -> None:
+    offer = resources.node_inventory(node(power_state=power, traits=frozenset({"CUSTOM_GPU"})))
     assert (offer.resource_class, offer.placement_class) == ("gold.8", "CUSTOM_GOLD_8")
     assert (offer.total, offer.reserved) == (1, 0)
     assert offer.traits == {"CUSTOM_GPU"}
