@@ -43,12 +43,8 @@ VM_STATES = {
 class TryLater(Exception):
     """Nothing was decided; the task is carried out again a little later.
 
-    :param reason: a sentence without its full stop.
+    Its text is a sentence without its full stop.
     """
-
-    def __init__(self, reason: str) -> None:
-        self.reason = reason
-        super().__init__(reason)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

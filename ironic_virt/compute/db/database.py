@@ -253,10 +253,10 @@ def writes(
     return call
 
 
-def chunks(values: Sequence[T], size: int = SIZE) -> Iterator[Sequence[T]]:
-    """Return the values in pieces of at most ``size``, for one statement each."""
-    for begin in range(0, len(values), size):
-        yield values[begin : begin + size]
+def chunks(values: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Return the values in pieces of at most :data:`SIZE`, for one statement each."""
+    for begin in range(0, len(values), SIZE):
+        yield values[begin : begin + SIZE]
 
 
 def rows_in(

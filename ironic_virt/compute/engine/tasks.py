@@ -205,7 +205,7 @@ class Tasks:
         except exceptions.WaitCancelled as error:
             LOG.info("%s. %s goes on later", error, verb.task)
         except TryLater as later:
-            self.put_off(uuid, verb.task, later.reason)
+            self.put_off(uuid, verb.task, str(later))
         except DatabaseError as error:
             # The loops say so aloud.
             self.put_off(uuid, verb.task, f"the database can't be used: {error.reason}")
