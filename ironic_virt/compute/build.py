@@ -177,7 +177,6 @@ class Build:
             instance_uuid=instance.uuid,
             image=instance.image,
             exclude_nodes={*instance.tried_nodes, *([given_up] if given_up else [])},
-            num_attempts=instance.attempts + 1,
         )
 
         def move(places: Sequence[Place]) -> Place | None:

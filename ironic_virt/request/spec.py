@@ -39,9 +39,6 @@ class RequestSpec:
     :param resources: amounts by resource class in Placement's form.  ``VCPU``,
         ``MEMORY_MB`` and ``DISK_GB`` take the place of the flavor's own sizes.
     :param exclude_nodes: uuids of nodes not to be chosen: they were tried.
-    :param num_attempts: which attempt this is, from 1.
-    :param is_rebuild: the instance stays on its node: what compares sizes or use
-        isn't run.
     :ivar sizes: what the flavor names.
     :ivar asked: what a node must have; 0: any size will do.
     """
@@ -59,8 +56,6 @@ class RequestSpec:
     required_traits: frozenset[str] = frozenset()
     forbidden_traits: frozenset[str] = frozenset()
     exclude_nodes: frozenset[str] = frozenset()
-    num_attempts: int = 1
-    is_rebuild: bool = False
     sizes: Sizes = dataclasses.field(init=False, repr=False, compare=False)
     asked: Sizes = dataclasses.field(init=False, repr=False, compare=False)
 
@@ -82,8 +77,6 @@ class RequestSpec:
         instance_uuid: str | None = None,
         image: ImageLike | None = None,
         exclude_nodes: Iterable[str] = (),
-        num_attempts: int = 1,
-        is_rebuild: bool = False,
     ) -> RequestSpec:
         """The request for an instance of a flavor.
 
@@ -108,8 +101,6 @@ class RequestSpec:
             required_traits=required_traits(specs, properties),
             forbidden_traits=forbidden | _forbidden_traits("the image", properties),
             exclude_nodes=frozenset(exclude_nodes),
-            num_attempts=num_attempts,
-            is_rebuild=is_rebuild,
         )
 
     @property

@@ -40,13 +40,11 @@ class Filter:
     :param why_not: why the request can't have the host, in one line; ``None`` if it can.
         Changes nothing.
     :param wish: what the filter wants for a request, in a few words.
-    :param run_on_rebuild: run it also when an instance is rebuilt on its node.
     :param uses_instance_counts: it depends on ``HostState.host`` and ``num_instances`` alone.
     """
 
     why_not: Callable[[HostState, RequestSpec], str | None]
     wish: Callable[[RequestSpec], str] = lambda _spec: ""
-    run_on_rebuild: bool = False
     uses_instance_counts: bool = False
 
 
@@ -134,7 +132,7 @@ def traits(_conf: cfg.ConfigOpts) -> Filter:
         wishes += [f"without {name}" for name in sorted(spec.forbidden_traits)]
         return ", ".join(wishes) or "any traits"
 
-    return Filter(why_not, wish, run_on_rebuild=True)
+    return Filter(why_not, wish)
 
 
 def num_instances(conf: cfg.ConfigOpts) -> Filter:

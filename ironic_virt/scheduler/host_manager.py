@@ -89,8 +89,6 @@ class IronicHostManager:
         """
         hosts, steps = list(hosts), steps or Steps()
         for name, row in self.filters.items():
-            if spec.is_rebuild and not row.run_on_rebuild:
-                continue
             passing = []
             for host in hosts:
                 if (reason := row.why_not(host, spec)) is None:

@@ -9,7 +9,6 @@ import pytest
 from ironic_virt import exceptions
 from ironic_virt.request.spec import RequestSpec
 from ironic_virt.scheduler import filters
-from ironic_virt.scheduler.host_manager import IronicHostManager
 from ironic_virt.scheduler.host_state import HostState
 from ironic_virt.virt import Flavor, ImageMeta
 from tests.unit.scheduler.records import Record, options
@@ -71,17 +70,6 @@ def test_an_exact_size_of_0_is_ignored_and_an_amount_counts(kind, size, resource
     for amount, fits in ((has, True), (has - 1, False)):
         spec = spec_of({f"resources:{resource}": str(amount)}, **{size: 7})
         assert passes(row, spec) is fits
-
-
-@pytest.mark.parametrize("exact", [False, True])
-def test_a_rebuild_is_asked_for_traits_alone(exact: bool) -> None:
-    manager = IronicHostManager(options(use_baremetal_filters=exact))
-    taken = [HostState(Record(in_use=True, traits=frozenset({"C"})))]
-    for traits, expected in ((["C"], taken), (["D"], [])):
-        image = ImageMeta("http://images/x", properties={"traits_required": traits})
-        flavor = Flavor("small", memory_mb=1, extra_specs={"resources:CUSTOM_IRON": "1"})
-        spec = RequestSpec.from_flavor(flavor, image=image, is_rebuild=True)
-        assert manager.get_filtered_hosts(taken, spec) == expected
 
 
 # -- resource class ---------------------------------------------------------------
