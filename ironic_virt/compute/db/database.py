@@ -302,10 +302,9 @@ def _make(connection: sa.Connection) -> None:
 
 def _reason(error: BaseException) -> str:
     """What the database said itself, on one line; SQLAlchemy adds the statement."""
-    while True:
-        inner = getattr(error, "orig", None) or getattr(error, "inner_exception", None)
-        if not isinstance(inner, BaseException):
-            break
+    inner: object = error
+    while isinstance(inner, BaseException):
         error = inner
+        inner = getattr(error, "orig", None) or getattr(error, "inner_exception", None)
     text = error.args[-1] if len(error.args) == 2 and isinstance(error.args[-1], str) else error
     return " ".join(str(text).split()) or type(error).__name__

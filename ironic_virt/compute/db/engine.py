@@ -51,7 +51,7 @@ _DEADLINES = {
     (POSTGRESQL, "psycopg2"): _LIBPQ,
     (POSTGRESQL, "psycopg"): _LIBPQ,
 }
-_DRIVERS = {MYSQL: "mysql+pymysql", POSTGRESQL: "postgresql+psycopg2"}
+_URLS = {MYSQL: "mysql+pymysql://", POSTGRESQL: "postgresql+psycopg2://"}
 _NOW = {
     MYSQL: "SELECT UTC_TIMESTAMP(6)",
     POSTGRESQL: "SELECT clock_timestamp() AT TIME ZONE 'UTC'",
@@ -117,9 +117,8 @@ def make_engine(conf: cfg.ConfigOpts) -> sa.Engine:
         )
     except (ImportError, sa.exc.NoSuchModuleError) as exc:
         reason = f"its driver can't be loaded ({exc})"
-        if backend in _DRIVERS:
-            reason += f"; install the extra {backend!r} and begin the URL with {_DRIVERS[backend]}"
-            reason += "://"
+        if backend in _URLS:
+            reason += f"; install the extra {backend!r} and begin the URL with {_URLS[backend]}"
         raise exceptions.InvalidConfiguration(_OPTION, reason) from exc
     exc_filters.register_engine(engine)
     if backend == SQLITE:
