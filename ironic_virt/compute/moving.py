@@ -208,13 +208,14 @@ class Mover(Part):
         return move
 
     def _source_keeps(self, service: records.ComputeService) -> str | None:
-        subject, down_time = f"its compute service {service.host!r}", self._db.down_time
+        subject = f"its compute service {service.host!r}"
         if service.forced_down:
-            if self._force or not service.reports(self._db.now(), down_time):
+            if self._force or not self._db.services.reports(service):
                 return None
             return (
-                f"{subject} is forced down and has reported in the last {down_time:.0f} s, so it "
-                "may still act; stop it, or if its host is fenced, use --force"
+                f"{subject} is forced down and has reported in the last "
+                f"{self._db.down_time.total_seconds():.0f} s, so it may still act; stop it, or if "
+                "its host is fenced, use --force"
             )
         if self._db.services.is_up(service):
             return f"{subject} is up; stop it and disable it, or force it down"

@@ -70,7 +70,7 @@ class Database:
         (:func:`ironic_virt.conf.load_records`).
     :param clock: the time that is written into records, aware; by default the database's.
     :raises InvalidConfiguration: ``[database] connection`` can't be used.
-    :ivar down_time: seconds after its last report until a service counts as down.
+    :ivar down_time: after its last report, until a service counts as down.
     :ivar is_new: :meth:`open` has made the tables, which were not there.
     """
 
@@ -92,9 +92,7 @@ class Database:
         self._clock = engines.DatabaseClock(self.engine.dialect.name)
         self.now: Callable[[], datetime.datetime] = clock or self._clock
         """The time that would be written into a record now."""
-        if clock is None:
-            sa.event.listen(self.engine, "connect", self._connected)
-        self.down_time: float = conf.service_down_time
+        self.down_time = datetime.timedelta(seconds=conf.service_down_time)
         self._is_embedded = database.is_embedded(conf)
         self.is_new = False
         self.services = Services(self)

@@ -38,16 +38,6 @@ class ComputeService:
     forced_down: bool = False
     last_seen_at: datetime.datetime | None = None
 
-    def is_up(self, now: datetime.datetime, down_time: float) -> bool:
-        """Whether it reported within ``down_time`` seconds and isn't forced down."""
-        return not self.forced_down and self.reports(now, down_time)
-
-    def reports(self, now: datetime.datetime, down_time: float) -> bool:
-        """Whether it reported within ``down_time`` seconds, forced down or not."""
-        last = self.last_seen_at
-        # Nor in the future: the database's clock may have been set back.
-        return last is not None and abs(now - last) <= datetime.timedelta(seconds=down_time)
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ComputeNode:

@@ -104,8 +104,14 @@ class Services(Part):
         return get(connection, host)
 
     def is_up(self, service: records.ComputeService) -> bool:
-        """Whether a service is up now."""
-        return service.is_up(self._db.now(), self._db.down_time)
+        """Whether a service has reported in time and isn't forced down."""
+        return not service.forced_down and self.reports(service)
+
+    def reports(self, service: records.ComputeService) -> bool:
+        """Whether a service has reported in time, forced down or not."""
+        last = service.last_seen_at
+        # Nor in the future: the database's clock may have been set back.
+        return last is not None and abs(self._db.now() - last) <= self._db.down_time
 
     def up(self) -> Sequence[str]:
         """The names of the services that are up."""

@@ -30,12 +30,7 @@ from ironic_virt.compute.engine.loops import Loop
 from ironic_virt.compute.engine.power_sync import PowerSync
 from ironic_virt.compute.engine.tasks import MOST_WAITING, Tasks
 from ironic_virt.compute.engine.virtapi import ServiceVirtAPI
-from ironic_virt.compute.errors import (
-    DatabaseError,
-    ServiceNotFound,
-    ServiceSuperseded,
-    one_line,
-)
+from ironic_virt.compute.errors import DatabaseError, ServiceNotFound, ServiceSuperseded, one_line
 from ironic_virt.compute.states import TaskState
 from ironic_virt.compute.tracker import Tracker
 from ironic_virt.driver.loading import load_compute_driver
@@ -140,7 +135,7 @@ class Service:
             incarnation=self.incarnation,
             **self._target(),
         )
-        if previous is not None and previous.reports(self._db.now(), self._db.down_time):
+        if previous is not None and self._db.services.reports(previous):
             # It may still run and not know yet that it has to stop.
             self._wait_until = self._clock() + 2 * self._conf.compute.task_interval + 1
         LOG.info(
