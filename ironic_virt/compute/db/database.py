@@ -194,11 +194,7 @@ class Database:
     def read_clock(self, connection: sa.Connection) -> None:
         """Read the database's clock, within a transaction."""
         if self.now is self._clock:
-            self._clock.read(connection.connection.dbapi_connection)
-
-    def _connected(self, connection: Any, _record: object) -> None:
-        self._clock.read(connection)
-        connection.commit()
+            self._clock.read(connection)
 
     def _run(self, work: Work[T], *, writes: bool) -> T:
         def once() -> T:
@@ -206,6 +202,10 @@ class Database:
                 self.engine.connect().execution_options(writes=writes) as connection,
                 connection.begin(),
             ):
+                # What is kept here is kept as long as the driver's connection.
+                if "clock" not in connection.info:
+                    self.read_clock(connection)
+                    connection.info["clock"] = "read"
                 return work(connection)
 
         try:

@@ -191,13 +191,11 @@ class DatabaseClock:
             return datetime.datetime.now(datetime.UTC)
         return zero + datetime.timedelta(seconds=self._monotonic())
 
-    def read(self, connection: Any) -> None:
-        """Read the clock over a connection of the database's driver."""
+    def read(self, connection: sa.Connection) -> None:
+        """Read the clock, within a transaction."""
         if self._statement is None:
             return
-        with connection.cursor() as cursor:
-            began = self._monotonic()
-            cursor.execute(self._statement)
-            (current_time,) = cursor.fetchone()
+        began = self._monotonic()
+        current_time = connection.exec_driver_sql(self._statement).scalar_one()
         middle = datetime.timedelta(seconds=(began + self._monotonic()) / 2)
         self._zero = current_time.replace(tzinfo=datetime.UTC) - middle

@@ -4,9 +4,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime
-from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -27,21 +26,18 @@ class Server:
     def time(self) -> datetime.datetime:
         return NOON + datetime.timedelta(seconds=self.seconds)
 
-    @contextlib.contextmanager
-    def cursor(self) -> Iterator[Server]:
-        yield self
-
-    def execute(self, statement: str) -> None:
+    def exec_driver_sql(self, statement: str) -> Server:
         self.seconds += 2
+        return self
 
-    def fetchone(self) -> tuple[datetime.datetime]:
+    def scalar_one(self) -> datetime.datetime:
         # Of the middle of the statement.
-        return ((self.time() - datetime.timedelta(seconds=1)).replace(tzinfo=None),)
+        return (self.time() - datetime.timedelta(seconds=1)).replace(tzinfo=None)
 
 
 @pytest.mark.parametrize("backend", ["mysql", "postgresql"])
 def test_the_time_is_the_databases_and_not_the_hosts(backend: str) -> None:
-    server = Server()
+    server: Any = Server()
     clock = DatabaseClock(backend, server.monotonic)
     assert clock() > server.time(), "nothing better than this host's is known yet"
     clock.read(server)
@@ -51,7 +47,7 @@ def test_the_time_is_the_databases_and_not_the_hosts(backend: str) -> None:
 
 
 def test_a_file_has_its_hosts_clock() -> None:
-    server = Server()
+    server: Any = Server()
     clock = DatabaseClock("sqlite", server.monotonic)
     clock.read(server)
     assert clock() > server.time()

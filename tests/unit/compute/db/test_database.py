@@ -57,6 +57,15 @@ def test_a_connection_that_is_lost_is_told_to_who_comes_again(db, pauses) -> Non
     assert pauses == []
 
 
+def test_an_error_while_the_clock_is_read_is_one_of_the_database(db: Database) -> None:
+    def refuse(_connection: sa.Connection) -> None:
+        db._clock._statement = "SELECT now FROM nowhere"
+
+    sa.event.listen(db.engine, "begin", refuse)
+    with pytest.raises(errors.DatabaseError, match="no such table"):
+        db.write(db.read_clock)
+
+
 def test_conflicts_without_an_end_end_in_an_error(db: Database) -> None:
     with pytest.raises(errors.DatabaseError, match="deadlock"):
         db.write(Failing(*[CONFLICT] * 999))
