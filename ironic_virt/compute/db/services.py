@@ -76,11 +76,13 @@ class Services(Part):
         """
         # Every reader judges by this clock whether a service is up.
         self._db.read_clock(connection)
+        current_time = sa.literal(self._db.now(), _SERVICE.last_seen_at.type)
         is_ours = _set(
             *(connection, host, _SERVICE.incarnation == incarnation),
             conductor_group=conductor_group,
             shard_key=shard_key,
-            last_seen_at=self._db.now(),
+            # One that has left stays down: this report may have been under way for long.
+            last_seen_at=sa.case((_SERVICE.last_seen_at.is_not(None), current_time)),
         )
         if not is_ours:
             raise errors.ServiceSuperseded(host)

@@ -57,6 +57,14 @@ def test_a_superseded_process_learns_so_and_changes_nothing(db: Database, clock:
     assert db.services.get("one") == second
 
 
+def test_a_report_that_comes_late_does_not_bring_a_service_back(db: Database) -> None:
+    service = register(db, "one")
+    db.services.leave("one", service.incarnation)
+    heartbeat(db, "one", service.incarnation)
+    assert db.services.up() == []
+    assert register(db, "one").host in db.services.up()
+
+
 def test_what_an_operator_has_set_survives_a_restart(db: Database) -> None:
     register(db, "one")
     db.services.update("one", disabled=True, disabled_reason="memory", forced_down=True)
