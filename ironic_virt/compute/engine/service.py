@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 CANCEL_SECONDS = 5.0
-"""How long tasks may take to end when the service stops."""
+"""How long the records may take to answer when the service stops, and then tasks to end."""
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 15.0
 """Seconds between the looks at nodes that instances have left, while Ironic cleans them."""
@@ -186,8 +187,10 @@ class Service:
         self._tasks.stop()
         for name in ("tasks", "report"):
             self._loops[name].stop(timeout=1.0)
-        with self._watching_database():
-            self._db.services.leave(self.host, self.incarnation)
+        # The process ends without the answer of a database that hangs.
+        leaving = threading.Thread(target=self._leave, daemon=True)
+        leaving.start()
+        leaving.join(CANCEL_SECONDS)
         begun = self._tasks.wait(0)
         self.driver.cleanup_host()
         unfinished = self._tasks.wait(max(CANCEL_SECONDS, timeout))
@@ -205,6 +208,10 @@ class Service:
         if not unfinished:
             self.driver.let_go()
         return unfinished
+
+    def _leave(self) -> None:
+        with self._watching_database():
+            self._db.services.leave(self.host, self.incarnation)
 
     # -- the loops' rounds ----------------------------------------------------
 

@@ -3,11 +3,13 @@
 """A service among others: its name, its options, and a database that goes away."""
 
 import logging
+import threading
 from typing import Any
 
 import pytest
 
 from ironic_virt import virt
+from ironic_virt.compute.engine import service
 from ironic_virt.compute.errors import DatabaseError, ServiceSuperseded
 from tests.unit.compute.conftest import SetStage
 from tests.unit.compute.crashing import CrashingRecords, Death
@@ -222,6 +224,18 @@ def test_a_service_that_drains_begins_nothing(stage: ServiceStage) -> None:
     stage.service.look()
     assert stage.state(uuid) == ("building", "spawning")
     assert stage.fake.requests.mutating() == []
+
+
+def test_the_end_does_not_wait_for_a_database_that_hangs(stage, monkeypatch) -> None:
+    waits, comes_back = [], threading.Event()
+    monkeypatch.setattr(service, "CANCEL_SECONDS", 0.1)
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            stage.db.services, "leave", lambda *_: waits.append(comes_back.wait(timeout=5))
+        )
+        stage.service.stop(0)
+        assert waits == []
+        comes_back.set()
 
 
 def test_what_only_a_newer_version_can_do_blocks_nothing(stage, nodes) -> None:
