@@ -8,6 +8,8 @@ and its node, or not at all.
 
 from __future__ import annotations
 
+import contextlib
+import uuid as uuid_module
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -37,13 +39,16 @@ class Instances(Outcomes):
     def get(self, connection: sa.Connection, instance: str) -> records.Instance:
         """One instance.
 
-        :param instance: its uuid, or its name if no other has that.
+        :param instance: its uuid, or its name if no other has that and it can't be a uuid.
         :raises NoSuchInstance: there is none.
         :raises AmbiguousName: several have this name.
         """
         try:
             return get(connection, instance)
         except errors.NoSuchInstance:
+            with contextlib.suppress(ValueError):
+                uuid_module.UUID(instance)
+                raise
             named = sa.select(_INSTANCE.c.uuid).where(_INSTANCE.c.display_name == instance)
             rows = connection.scalars(named.order_by(_INSTANCE.c.id).limit(_SAME_NAME)).all()
             if len(rows) > 1:

@@ -188,6 +188,16 @@ def test_a_name_finds_its_instance_unless_several_have_it(db, building) -> None:
     assert db.instances.get("Übung 🚀 1").display_name == "Übung 🚀 1"
     with pytest.raises(errors.NoSuchInstance):
         db.instances.get("übung 🚀 1")
+    for spaced in (" web", "web "):
+        create_building(db, new_instance(display_name=spaced), free_node(db, "one"))
+        assert db.instances.get(spaced).display_name == spaced
+    assert db.instances.get("web").uuid == building.uuid
+    db.flavors.create(FLAVOR)
+    db.flavors.create(dataclasses.replace(FLAVOR, name=f"{FLAVOR.name} "))
+    # Whoever deletes a server twice must not delete one that is named after it.
+    create_building(db, new_instance(display_name=other.uuid), free_node(db, "one"))
+    with pytest.raises(errors.NoSuchInstance):
+        db.instances.get(other.uuid)
 
 
 def test_a_port_is_found_with_the_instance_that_has_it(db, node) -> None:
