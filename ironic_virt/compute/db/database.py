@@ -288,8 +288,10 @@ def _version(connection: sa.Connection) -> int | None:
 
 
 def _make(connection: sa.Connection) -> None:
+    is_mariadb = getattr(connection.dialect, "is_mariadb", False)
+    collation = "utf8mb4_nopad_bin" if is_mariadb else "utf8mb4_0900_bin"
     for table in tables.METADATA.tables.values():
-        table.kwargs.update(tables.MYSQL)
+        table.kwargs.update(tables.MYSQL, mysql_collate=collation)
     tables.METADATA.create_all(connection)
     for table in tables.METADATA.tables.values():
         for index in table.indexes:

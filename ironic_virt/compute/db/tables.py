@@ -120,14 +120,10 @@ def _plain_mapping(value: Any) -> Any:
 
 # -- the tables ---------------------------------------------------------------
 
-# Names compare to the letter, as on the other databases, and may hold any letter.
-# They are added when a table is made.  A table that is defined with them
+# They are added when a table is made, with a collation in which names compare to the letter,
+# blanks at the end included, as on the other databases.  A table that is defined with them
 # makes SQLAlchemy import MySQL's dialect, which costs each command time.
-MYSQL = {
-    "mysql_engine": "InnoDB",
-    "mysql_charset": "utf8mb4",
-    "mysql_collate": "utf8mb4_bin",
-}
+MYSQL = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4"}
 
 METADATA = sa.MetaData(
     naming_convention={
