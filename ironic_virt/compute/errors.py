@@ -108,12 +108,9 @@ class ComputeNodeNotFound(RecordsError):
 
 
 class ComputeNodeInUse(RecordsError):
-    """The record can't be deleted: an instance has the node."""
+    """An instance has the node, so its record can't be deleted, and no other can be adopted."""
 
-    sentence = (
-        "The compute node record of node {node} is kept: server {server} has the node. "
-        "Delete the server first"
-    )
+    sentence = "Node {node} has server {server} in the records"
 
 
 class ClaimLost(RecordsError):

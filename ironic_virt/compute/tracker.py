@@ -217,7 +217,11 @@ class Tracker:
             LOG.debug("%s", error)
         except ComputeNodeInUse as error:
             if self._logged.is_news(("in use", uuid)):
-                LOG.warning("[node-gone-in-use] Node %s is gone from Ironic. %s", uuid, error)
+                LOG.warning(
+                    "[node-gone-in-use] Node %s is gone from Ironic. Its record stays: %s; delete "
+                    "the server first",
+                    *(uuid, error),
+                )
 
     def _withdraw_all(self, error: InventoryTooOld) -> None:
         """See that nobody is given any node of this host; the records stay."""

@@ -157,11 +157,7 @@ class ComputeNodes(Part):
         node = get(connection, uuid, lock=True)
         if host not in {None, node.host}:
             raise errors.ComputeNodeNotFound(uuid, "")
-        instance = node.instance_uuid or connection.scalar(
-            sa.select(tables.instances.c.uuid).where(tables.instances.c.node == uuid)
-        )
-        if instance is not None:
-            raise errors.ComputeNodeInUse(uuid, instance)
+        check_unused(connection, node)
         connection.execute(sa.delete(_NODE).where(_NODE.c.uuid == uuid))
 
 
@@ -175,6 +171,18 @@ def _report_values(node: records.ComputeNode) -> Mapping[str, Any]:
     values["available"] = node.available and not node.in_use
     values["cleaning"] = node.cleaning and not node.in_use
     return values
+
+
+def check_unused(connection: sa.Connection, node: records.ComputeNode) -> None:
+    """See that the records have no instance on a node.
+
+    :raises ComputeNodeInUse: they have, or an instance has claimed it.
+    """
+    instance = node.instance_uuid or connection.scalar(
+        sa.select(tables.instances.c.uuid).where(tables.instances.c.node == node.uuid)
+    )
+    if instance is not None:
+        raise errors.ComputeNodeInUse(node.uuid, instance)
 
 
 def get(connection: sa.Connection, uuid: str, *, lock: bool = False) -> records.ComputeNode:

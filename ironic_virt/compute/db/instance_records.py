@@ -21,7 +21,7 @@ from ironic_virt import virt
 from ironic_virt.compute import errors
 from ironic_virt.compute.db import claims, compute_nodes, records, tables
 from ironic_virt.compute.db.claims import Place
-from ironic_virt.compute.db.database import reads, rows_in, writes
+from ironic_virt.compute.db.database import insert_or_retry, reads, rows_in, writes
 from ironic_virt.compute.db.outcomes import NO_TASK, Outcomes, get, place_values, remove
 from ironic_virt.compute.states import TaskState, VmState
 from ironic_virt.compute.verbs import BY_TASK
@@ -146,8 +146,7 @@ class Instances(Outcomes):
         """
         current_time = self._db.now()
         compute_node = compute_nodes.get(connection, node, lock=True)
-        if compute_node.instance_uuid is not None:
-            raise errors.ComputeNodeInUse(node, compute_node.instance_uuid)
+        compute_nodes.check_unused(connection, compute_node)
         claim = {"instance_uuid": new.uuid, "available": False, "updated_at": current_time}
         row = sa.update(tables.compute_nodes).where(tables.compute_nodes.c.uuid == node)
         try:
@@ -170,10 +169,11 @@ class Instances(Outcomes):
             values = {**records.fields(new), **place_values(place), **state}
             values |= {"request_id": request_id, "created_at": current_time}
             instances.append(records.Instance(**values))
-        try:
-            connection.execute(sa.insert(_INSTANCE), list(map(records.fields, instances)))
-        except db_exception.DBDuplicateEntry as exc:
-            raise errors.InstanceExists(choices[0][0].uuid) from exc
+        uuids = [instance.uuid for instance in instances]
+        for taken in rows_in(connection, sa.select(_INSTANCE.c.uuid), _INSTANCE.c.uuid, uuids):
+            raise errors.InstanceExists(taken.uuid)
+        # Else another instance has got the node just now, and who looks again sees that.
+        insert_or_retry(connection, sa.insert(_INSTANCE), list(map(records.fields, instances)))
         for new, _ in choices:
             claims.take_ports(connection, new.uuid, [port.id for port in new.ports])
         return instances

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from oslo_config import cfg
 
+from ironic_virt import virt
 from ironic_virt.compute import errors
-from ironic_virt.compute.db import Database, records
+from ironic_virt.compute.db import Database, claims, records
 from ironic_virt.compute.states import TaskState, VmState
 from tests.functional.compute.races import race
 from tests.functional.compute.stage import (
@@ -134,10 +135,24 @@ def test_a_node_is_one_instances_only(pool: records.NodePool, db: Database) -> N
     with pytest.raises(errors.ClaimLost):
         db.instances.placed(second, NODE)
     assert db.instances.get(second.uuid).node is None
+    free_node(db, HOST, uuid=NODE)
+    with pytest.raises(errors.ComputeNodeInUse, match=first.uuid):
+        db.instances.adopt(new_instance(), NODE, VmState.ACTIVE, virt.PowerState.RUNNING)
     db.instances.request(first.uuid, TaskState.DELETING)
     assert not db.instances.placed(first, NODE)
     deleted(db, first.uuid)
     assert db.instances.placed(second, NODE)
+
+
+def test_a_node_that_a_pool_gives_out_at_the_same_time_is_lost(
+    pool: records.NodePool, db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node, new = free_node(db, HOST), new_instance()
+    assert db.instances.placed(create_building(db, new_instance(), pool), node.uuid)
+    # The first look came before that.
+    monkeypatch.setattr(claims, "claim_all", lambda *_what: monkeypatch.undo())
+    with pytest.raises(errors.ClaimLost):
+        create_building(db, new, node)
 
 
 def test_from_a_pool_to_a_node_and_back(pool: records.NodePool, db: Database) -> None:
