@@ -30,7 +30,7 @@ from ironic_virt.baremetal.node_filter import NodeFilter
 from ironic_virt.compute import errors
 from ironic_virt.compute.db import Database, records, services, tables
 from ironic_virt.compute.db.database import Part, reads, writes
-from ironic_virt.compute.states import VmState
+from ironic_virt.compute.states import TaskState, VmState
 from ironic_virt.sharding.selector import TargetSet
 
 _NODE = tables.compute_nodes
@@ -195,6 +195,10 @@ class Mover(Part):
         if not self._db.services.is_up(destination):
             state = "forced down" if destination.forced_down else "down"
             reason = f"compute service {self._destination!r} is {state}; it must be up"
+            return move.refused("destination", reason)
+        awaits_node = move.instance == node and instance.task_state == TaskState.SPAWNING
+        if awaits_node and not services.pools_of(connection, [self._destination]):
+            reason = f"compute service {self._destination!r} has no pools to take a node from"
             return move.refused("destination", reason)
         if record is not None and instance is not None and instance.host != record.host:
             return move.refused(

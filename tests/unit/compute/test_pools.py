@@ -339,7 +339,11 @@ def test_an_instance_without_a_node_leaves_a_dead_service(set_stage, fake, reser
     if reserved:
         # The service died before it wrote down which node Ironic had reserved.
         source.service.driver.prepare_for_spawn(source.instance(uuid))
-    mover = Mover(source.db, source.service.driver._site.client, "b", force=True)
+    set_stage("c").begin()
+    client = source.service.driver._site.client
+    (refused,) = Mover(source.db, client, "c", force=True).move([uuid])
+    assert (refused.guard, source.instance(uuid).host) == ("destination", "a")
+    mover = Mover(source.db, client, "b", force=True)
     (move,) = mover.move(mover.nodes_of_service("a"))
     assert (move.node, move.outcome, move.instance) == (uuid, MoveOutcome.MOVED, uuid)
     source.db.services.delete("a")
