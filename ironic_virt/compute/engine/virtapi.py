@@ -22,9 +22,6 @@ from ironic_virt.compute.networks import network_data
 if TYPE_CHECKING:
     from ironic_virt.compute.engine.tasks import Tasks
 
-LONGEST_LABEL = 63
-"""Characters of a part of a name in DNS."""
-
 
 class ServiceVirtAPI(virt.VirtAPI):
     """The service's side of the contract.  Thread-safe.
@@ -151,6 +148,6 @@ def _record(instance: Any) -> Instance:
 
 
 def hostname(instance: Instance) -> str:
-    """A label that DNS takes, made of an instance's name; of its uuid if nothing else is left."""
+    """A label of DNS, so 63 characters at most, made of an instance's name, or else its uuid."""
     label = re.sub("[^a-z0-9]+", "-", instance.name.lower()).strip("-")
-    return label[:LONGEST_LABEL].rstrip("-") or f"server-{instance.uuid}"
+    return label[:63].rstrip("-") or f"server-{instance.uuid}"

@@ -31,22 +31,16 @@ def test_a_delete_is_always_taken(vm_state: VmState, task_state: TaskState | Non
         (TaskState.REBUILDING, {VmState.ACTIVE, VmState.STOPPED, VmState.ERROR}),
         (TaskState.RESCUING, {VmState.ACTIVE, VmState.STOPPED, VmState.ERROR}),
         (TaskState.ATTACHING_INTERFACE, {VmState.ACTIVE, VmState.STOPPED, VmState.RESCUED}),
-        (
-            TaskState.DETACHING_INTERFACE,
-            {VmState.ACTIVE, VmState.STOPPED, VmState.ERROR},
-        ),
+        (TaskState.DETACHING_INTERFACE, {VmState.ACTIVE, VmState.STOPPED, VmState.ERROR}),
         (TaskState.TRIGGERING_CRASH_DUMP, {VmState.ACTIVE, VmState.RESCUED, VmState.ERROR}),
         (TaskState.UNRESCUING, {VmState.RESCUED, VmState.ERROR}),
+        (TaskState.SPAWNING, set()),
     ],
 )
 def test_anything_else_needs_a_fitting_state_and_peace(wanted, allowed) -> None:
     assert {state for state in VmState if refusal(wanted, state, None) is None} == allowed
     for state in allowed:
         assert "it is busy (rebooting)" in (refusal(wanted, state, TaskState.REBOOTING) or "")
-
-
-def test_nobody_asks_for_a_build_of_what_there_is() -> None:
-    assert refusal(TaskState.SPAWNING, VmState.ACTIVE, None) is not None
 
 
 def test_what_is_rescued_has_to_be_unrescued_first() -> None:

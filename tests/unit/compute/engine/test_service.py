@@ -191,17 +191,6 @@ def test_a_build_goes_to_the_host_that_has_the_next_node(set_stage, fake) -> Non
     first.nobody_has([mine])
 
 
-def test_no_node_of_a_disabled_or_down_service_is_tried_next(set_stage, fake) -> None:
-    mine = fake.add_node(shard="a", **GOLD)
-    fake.add_node(shard="b", **GOLD)
-    first = set_stage("compute1", ironic={"shard_key": "a"}).begin()
-    set_stage("compute2", ironic={"shard_key": "b"}).begin()
-    first.db.services.update("compute2", disabled=True)
-    fake.fail_next("deploy", "disk broken", mine)
-    uuid = first.build(mine)
-    assert first.state(uuid) == ("error", None)
-
-
 def test_changed_options_hold_from_the_next_refresh(set_stage, fake, records, caplog) -> None:
     one = fake.add_node(conductor_group="one", **GOLD)
     two = fake.add_node(conductor_group="two", **GOLD)
@@ -229,13 +218,10 @@ def test_a_service_that_drains_begins_nothing(stage: ServiceStage) -> None:
 def test_the_end_does_not_wait_for_a_database_that_hangs(stage, monkeypatch) -> None:
     waits, comes_back = [], threading.Event()
     monkeypatch.setattr(service, "CANCEL_SECONDS", 0.1)
-    with monkeypatch.context() as patch:
-        patch.setattr(
-            stage.db.services, "leave", lambda *_: waits.append(comes_back.wait(timeout=5))
-        )
-        stage.service.stop(0)
-        assert waits == []
-        comes_back.set()
+    monkeypatch.setattr(stage.db.services, "leave", lambda *_: waits.append(comes_back.wait(5)))
+    stage.service.stop(0)
+    assert waits == []
+    comes_back.set()
 
 
 def test_what_only_a_newer_version_can_do_blocks_nothing(stage, nodes) -> None:
