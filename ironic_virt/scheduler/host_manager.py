@@ -19,14 +19,6 @@ from ironic_virt.scheduler.host_state import ComputeNodeLike, HostState
 from ironic_virt.scheduler.weighers import Weigher, normalized
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class WeighedHost:
-    """A host state and its weight: the more, the better."""
-
-    host: HostState
-    weight: float
-
-
 @dataclasses.dataclass(slots=True)
 class Steps:
     """What filters have left of the hosts, as :class:`~ironic_virt.exceptions.NoValidHost` has it.
@@ -103,16 +95,6 @@ class IronicHostManager:
         """Whether the filters that count instances pass a host's compute service."""
         rows = (row for row in self.filters.values() if row.uses_instance_counts)
         return all(row.why_not(host, spec) is None for row in rows)
-
-    def get_weighed_hosts(
-        self, hosts: Sequence[HostState], spec: RequestSpec
-    ) -> list[WeighedHost]:
-        """The host states with their weights, best first."""
-        parts = (self.weights(hosts, spec, by_counts=by_counts) for by_counts in (False, True))
-        totals = [sum(weights) for weights in zip(*parts, strict=True)]
-        weighed = [WeighedHost(host, total) for host, total in zip(hosts, totals, strict=True)]
-        weighed.sort(key=lambda host: host.weight, reverse=True)
-        return weighed
 
     def weights(
         self, hosts: Sequence[HostState], spec: RequestSpec, *, by_counts: bool

@@ -72,11 +72,9 @@ def test_weights_are_brought_to_between_0_and_1(weights, expected) -> None:
 
 
 def weighed(records: list[Record], counts: dict[str, int], **values: object) -> list[str]:
-    manager = IronicHostManager(options(**values))
     spec = RequestSpec(memory_mb=1024, vcpus=2, root_gb=10, required_traits=frozenset({"A"}))
-    hosts = manager.get_weighed_hosts(manager.host_states(records, counts), spec)
-    assert [one.weight for one in hosts] == sorted((one.weight for one in hosts), reverse=True)
-    return [one.host.nodename for one in hosts]
+    hosts = scheduler(**values).select(spec, records, len(records), counts=counts)
+    return [host.nodename for host in hosts]
 
 
 def test_the_service_with_the_fewest_instances_is_best() -> None:
@@ -182,13 +180,10 @@ def third_party(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.usefixtures("third_party")
 def test_foreign_filters_and_weighers_are_loaded_by_name() -> None:
     picker = scheduler("RackFilter", enabled_weighers=["LastWeigher"])
-    states = picker.host_manager.host_states(
-        [Record(name, stats={"rack": rack}) for name, rack in (("a", "1"), ("b", "1"), ("c", "2"))]
-    )
-    spec = RequestSpec(extra_specs={"rack:name": "1"})
-    passing = picker.host_manager.get_filtered_hosts(states, spec)
-    weighed_hosts = picker.host_manager.get_weighed_hosts(passing, spec)
-    assert [one.host.nodename for one in weighed_hosts] == ["b", "a"]
+    racks = {"a": "1", "b": "1", "c": "2"}
+    fleet = [Record(name, stats={"rack": rack}) for name, rack in racks.items()]
+    picked = picker.select(RequestSpec(extra_specs={"rack:name": "1"}), fleet, 2)
+    assert [host.nodename for host in picked] == ["b", "a"]
     with pytest.raises(exceptions.NoValidHost) as caught:
         picker.select(
             RequestSpec(extra_specs={"rack:name": "9"}),
