@@ -125,7 +125,7 @@ class NodePasses:
     """Stands where the resource tracker's own ``update_available_resource`` was.
 
     :param rt: Nova's resource tracker.
-    :param offered: see :func:`install`.
+    :param offered: see :func:`install_passes`.
     :param path: of the file with what this process leaves to the next one.
     """
 
@@ -156,7 +156,7 @@ class NodePasses:
         if state is not None:
             self._since = state.since
             self._servers.restore(state.servers, state.nodes())
-            self._warm = warm.WarmStart(rt, client, state, offered)
+            self._warm = warm.WarmStart(rt, state, offered)
         self._pass = rt.update_available_resource
         self._put = client.put
         self._get_allocations = client.get_allocations_for_resource_provider

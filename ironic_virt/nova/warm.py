@@ -129,20 +129,13 @@ class WarmStart:
     """Takes over nodes, while the service starts.
 
     :param rt: Nova's resource tracker.
-    :param client: its report client.
-    :param offered: see :func:`.tracker.install`.
+    :param offered: see :func:`.tracker.install_passes`.
     :ivar count: of nodes that were taken over.
     """
 
-    def __init__(
-        self,
-        rt: Any,
-        client: Any,
-        state: WarmState,
-        offered: Callable[[str], Any],
-    ) -> None:
+    def __init__(self, rt: Any, state: WarmState, offered: Callable[[str], Any]) -> None:
         self._rt = rt
-        self._client = client
+        self._client = rt.reportclient
         self._state = state
         self._offered = offered
         self.count = 0
