@@ -13,19 +13,17 @@ of a server that is there can't be changed.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from nova import exception
 from nova.compute import task_states, vm_states
 
 from ironic_virt import driver, exceptions
+from ironic_virt.driver.held import undo_after
 from ironic_virt.nova import values
 from ironic_virt.nova.errors import Doing, translated
-from ironic_virt.nova.virtapi import (
-    ATTACH_INTERFACE_EVENT,
-    DETACH_INTERFACE_EVENT,
-    NovaVirtAPI,
-)
+from ironic_virt.nova.virtapi import NovaVirtAPI
 
 _WHEN = "Ironic connects a node's volumes when it deploys it. Name them when the server is created"
 
@@ -93,12 +91,12 @@ class Attachments:
 
         Nova's answer gives no reason, so the reason is kept with the server's actions.
         """
-        with self._records.noting(Doing.ATTACH_INTERFACE, instance, ATTACH_INTERFACE_EVENT):
+        with self._records.noting(Doing.ATTACH_INTERFACE, instance):
             self._driver.attach_interface(instance, values.single_vif(vif))
 
     def detach_interface(self, context: Any, instance: Any, vif: Any) -> None:
         """Detach an interface; the reason of a failure is kept, too."""
-        with self._records.noting(Doing.DETACH_INTERFACE, instance, DETACH_INTERFACE_EVENT):
+        with self._records.noting(Doing.DETACH_INTERFACE, instance):
             self._driver.detach_interface(instance, values.single_vif(vif))
 
     # -- volumes --------------------------------------------------------------
@@ -127,9 +125,10 @@ class Attachments:
             # Nova forgets an unshelve that has failed, also if the driver could not undo it.
             is_nowhere = not self._records.instance_hosts([instance.uuid])
             self._driver.prepare_for_spawn(_Placed(instance, places[0]), is_nowhere=is_nowhere)
-        except Exception:
+        except Exception as exc:
             # Nova undoes nothing as early as this.
-            self._records.release_place(instance.uuid)
+            release = functools.partial(self._records.release_place, instance.uuid)
+            undo_after(exc, instance, release, "Deleting its allocation in Placement")
             raise
 
     def attach_volume(

@@ -27,9 +27,11 @@ from ironic_virt.nova.errors import Doing, NotDeployed, translated
 
 LOG = logging.getLogger(__name__)
 
-DEPLOY_EVENT = "compute_ironic_deploy"
-ATTACH_INTERFACE_EVENT = "compute_ironic_attach_interface"
-DETACH_INTERFACE_EVENT = "compute_ironic_detach_interface"
+_EVENTS = {
+    Doing.ATTACH_INTERFACE: "compute_ironic_attach_interface",
+    Doing.DETACH_INTERFACE: "compute_ironic_detach_interface",
+}
+_DEPLOY_EVENT = "compute_ironic_deploy"
 _OF_SERVERS_IN_ERROR_TOO = (
     task_states.REBUILD_SPAWNING,
     task_states.RESCUING,
@@ -297,7 +299,7 @@ class NovaVirtAPI(virt.VirtAPI):
         return None
 
     @contextlib.contextmanager
-    def noting(self, doing: Doing, instance: Any, event: str = DEPLOY_EVENT) -> Iterator[None]:
+    def noting(self, doing: Doing, instance: Any) -> Iterator[None]:
         """Keep why the block has failed with the server's actions, and raise Nova's own error.
 
         When a build is rescheduled and no node is left, Nova's own fault says only that; when
@@ -307,7 +309,7 @@ class NovaVirtAPI(virt.VirtAPI):
             with translated(doing, instance):
                 yield
         except _WITHOUT_REASON as error:
-            context = instance._context
+            context, event = instance._context, _EVENTS.get(doing, _DEPLOY_EVENT)
             try:
                 with compute_utils.EventReporter(context, event, self.host, instance.uuid):
                     raise

@@ -308,9 +308,12 @@ def test_a_place_that_is_not_certain_is_not_reserved(chosen: Any) -> None:
     volumes._driver.get_available_nodes.side_effect = [nodes]
     volumes._driver.record_uuid = uuids.get
     volumes._records.places.return_value = chosen
+    volumes._records.release_place.side_effect = exception.AllocationDeleteFailed(
+        consumer_uuid="", error="Placement is away"
+    )
     server = objects.Instance(uuid=uuidutils.generate_uuid(), node=None)
     server.vm_state, server.task_state = vm_states.SHELVED_OFFLOADED, task_states.SPAWNING
-    with pytest.raises(exception.NovaException, match=r"Placement names|Ironic"):
+    with pytest.raises(exception.NovaException, match=r"(Placement names|Ironic).*is away"):
         volumes.get_volume_connector(server)
     volumes._driver.prepare_for_spawn.assert_not_called()
     volumes._records.release_place.assert_called_once_with(server.uuid)
