@@ -17,6 +17,7 @@ import msgspec
 from oslo_log import log as logging
 
 from ironic_virt import exceptions, logs
+from ironic_virt.baremetal import states
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.history import ERROR, NodeEvent
 from ironic_virt.baremetal.node import Node
@@ -25,10 +26,9 @@ LOG = logging.getLogger(__name__)
 
 _LOOKED_AT = 20
 """Among how many of a node's last events the one of the step is looked for."""
-
 _LONGEST = 300
 """Characters of an event that are shown; the error itself comes before it."""
-
+_OTHERS = ("_end", states.AVAILABLE)
 _CLEAN_UP = datetime.timedelta(minutes=15)
 """How long Ironic may take from the event of a failed deployment to the failed state."""
 
@@ -98,8 +98,8 @@ def before_clean_up(events: Sequence[NodeEvent], failed_at: str | None) -> NodeE
         written = read_time(event.created_at)
         if failed is None or written is None or written < failed - _CLEAN_UP:
             return None
-        # The end of the steps is an event, too, and says nothing of the reason.
-        if event.severity == ERROR and not (event.event_type or "").endswith("_end"):
+        # The end of the steps says nothing of the reason, nor does a VIF's failure before them.
+        if event.severity == ERROR and not (event.event_type or "").endswith(_OTHERS):
             return event
     return None
 

@@ -176,7 +176,8 @@ def test_the_reason_is_the_last_error_before_the_failed_state() -> None:
     at = "2026-11-21T23:{}:21+00:00".format
     end, reason = event("aborted", at=at(10), event_type="deployment_end"), event("x", at=at(10))
     former = event("y", at=at("08"))
-    events = [event("info", "INFO", at=at(11)), end, reason, former]
+    vif = event("no free port", at=at(11), event_type="available")
+    events = [event("info", "INFO", at=at(11)), vif, end, reason, former]
     assert history.before_clean_up(events, at(11)) is reason
     assert history.before_clean_up(events, at(40)) is None, "they are of a former deployment"
     assert history.before_clean_up(events, None) is None
