@@ -40,12 +40,13 @@ class LeftReservations:
             with hurry_requests(self._site.clock() + LONGEST_LOOK):
                 for uuid in sorted(placeless & self._placeless_before):
                     # The ones before may have taken long.
-                    if service.placeless([uuid]) and self._take_off(uuid):
-                        service.release_place(uuid)
+                    if not service.placeless([uuid]):
+                        continue
+                    # First: what fails is tried again only while the node is reserved.
+                    service.release_place(uuid)
+                    if self._take_off(uuid):
                         LOG.warning(
-                            "[allocation-given-up] The node that was reserved for instance %s is "
-                            "given up: the instance is not to get one",
-                            uuid,
+                            "[allocation-given-up] The node reserved for %s is given up", uuid
                         )
             self._placeless_before = placeless
         except Exception as exc:
