@@ -43,7 +43,7 @@ class Observer:
         self._host = rt.host
         self._path = path
         self._ended = threading.Event()
-        self._state: warm.WarmState | None = None
+        self._state = warm.WarmState((), rt.host, timeutils.utcnow(), frozenset(), {})
         self._wanted: dict[str, tuple[str, int]] = {}
         self._looks = 0
 
@@ -64,23 +64,19 @@ class Observer:
                 self._looks = 0
                 self._ended.wait(_PERIOD)
 
-    def look(self) -> bool:
-        """Read a few providers; ``True``: all are known, and the file has been written."""
-        if self._looks % _PERIOD == 0:
+    def look(self) -> None:
+        """Read a few providers; write the file once all are known."""
+        if is_listed := self._looks % _PERIOD == 0:
             self._list()
         self._looks += 1
-        state = self._state
-        if state is None or not self._wanted:
-            return True
-        for name in list(self._wanted)[:_MOST]:
+        names = list(self._wanted)[:_MOST]
+        for name in names:
             uuid, generation = self._wanted.pop(name)
             provider = self._read(uuid)
             if provider is not None and provider.generation == generation:
-                state.providers[name] = provider
-        if self._wanted or self._ended.is_set():
-            return False
-        warm.save_state(self._path, state)
-        return True
+                self._state.providers[name] = provider
+        if (names or is_listed) and not (self._wanted or self._ended.is_set()):
+            warm.save_state(self._path, self._state)
 
     def _list(self) -> None:
         context = nova_context.get_admin_context()
@@ -91,7 +87,7 @@ class Observer:
             for record in objects.ComputeNodeList.get_all_by_host(context, self._host)
         }
         generations = warm.list_generations(self._client, context)
-        known = {} if self._state is None else self._state.providers
+        known = self._state.providers
         same = {
             name: known[name]
             for name, uuid in records.items()
@@ -103,8 +99,6 @@ class Observer:
             for name, uuid in records.items()
             if name not in same and uuid in generations
         }
-        if not self._wanted and not self._ended.is_set():
-            warm.save_state(self._path, self._state)
 
     def _read(self, uuid: str) -> warm.Provider | None:
         """A provider; ``None`` if it was written meanwhile."""
