@@ -78,12 +78,6 @@ class Attachments:
         with self._records.noting(Doing.NETWORKS, instance):
             self._driver.prepare_networks_before_block_device_mapping(instance, vifs)
 
-    def plug_vifs(self, instance: Any, network_info: Any) -> None:
-        """Nothing: a VIF stays attached as long as the node has the instance."""
-
-    def unplug_vifs(self, instance: Any, network_info: Any) -> None:
-        """Nothing: destroying the instance has detached them."""
-
     # -- the ports of a server that is there ----------------------------------
 
     def attach_interface(self, context: Any, instance: Any, image_meta: Any, vif: Any) -> None:
