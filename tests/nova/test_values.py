@@ -46,31 +46,15 @@ def test_a_node_of_no_known_architecture_fits_any_image(arch: str | None) -> Non
     assert values.resource_of(node)["supported_instances"] == []
 
 
-@pytest.fixture
-def tree() -> provider_tree.ProviderTree:
-    """Nova's tree with the node's provider in it."""
+def test_an_offer_becomes_inventory_and_traits() -> None:
     tree = provider_tree.ProviderTree()
     tree.new_root(NODE, NODE, generation=1)
-    return tree
-
-
-def test_an_offer_becomes_inventory_and_traits(tree: provider_tree.ProviderTree) -> None:
-    values.update_provider_tree(tree, NODE, values.offer_of(NODE, OFFER))
-    found = tree.data(NODE)
-    assert set(found.inventory) == {"CUSTOM_GOLD"}
-    assert (
-        found.inventory["CUSTOM_GOLD"]["total"],
-        found.inventory["CUSTOM_GOLD"]["reserved"],
-    ) == (
-        1,
-        1,
-    )
-    assert found.traits == {"CUSTOM_GPU"}
-
-
-def test_what_a_tree_does_with_an_offer_touches_no_other_node(tree) -> None:
     offer = values.offer_of(NODE, OFFER)
+    (name, gold), *others = offer.inventory.items()
+    assert (name, gold["total"], gold["reserved"], others) == ("CUSTOM_GOLD", 1, 1, [])
+    # All nodes share one of a kind, so what Nova's tree keeps has to be a copy.
     values.update_provider_tree(tree, NODE, offer)
+    assert tree.data(NODE).traits == offer.traits == {"CUSTOM_GPU"}
     tree.data(NODE).inventory["CUSTOM_GOLD"]["total"] = 5
     assert values.offer_of("another", OFFER).inventory["CUSTOM_GOLD"]["total"] == 1
 
