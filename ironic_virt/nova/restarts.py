@@ -2,8 +2,8 @@
 
 """What a restart of nova-compute has interrupted is finished, not given up.
 
-Nova sets a server whose build was interrupted to ERROR, although Ironic goes on with the
-deployment, or although a user has deleted the server meanwhile.  A server that was being rescued,
+Nova sets a server whose build or rebuild was interrupted to ERROR, although Ironic goes on with
+the deployment, or although a user has deleted the server meanwhile.  One that was being rescued,
 unrescued, shelved, soft-deleted or restored stays in that task state permanently, and one in ERROR
 in any but a few.  Others it reboots, powers or deletes again, one after the other before it serves
 any request, and a reboot that fails ends the process.
@@ -28,9 +28,8 @@ from nova import exception, objects, utils
 from nova.compute import task_states, vm_states
 from nova.compute import utils as compute_utils
 from oslo_log import log as logging
-from oslo_utils import timeutils
 
-from ironic_virt import driver
+from ironic_virt import driver, virt
 from ironic_virt.nova.actions import SHELVING
 from ironic_virt.nova.errors import Doing, translated
 from ironic_virt.nova.virtapi import NovaVirtAPI
@@ -43,6 +42,7 @@ _AGAIN = frozenset(
 )
 """Tasks that Nova itself does again at a start, as the server's state wants it."""
 _BUILD = "compute__do_build_and_run_instance"
+_REBUILD = "compute_rebuild_instance"
 _RESCUE = "compute_rescue_instance"
 """Nova's names for the parts of the server's actions that are done here."""
 _ENDED_MEANWHILE = (exception.InstanceNotFound, exception.UnexpectedTaskStateError)
@@ -70,6 +70,8 @@ class Restarts:
         elif _was_deploying(instance):
             build = utils.synchronized(instance.uuid)(self._finish_build)
             self._begin(instance, "create", build)
+        elif task_state == task_states.REBUILD_SPAWNING:
+            self._begin(instance, "rebuild", self._finish_rebuild)
         elif task_state == task_states.RESCUING:
             self._begin(instance, "rescue", self._finish_rescue)
         elif task_state == task_states.UNRESCUING:
@@ -125,13 +127,28 @@ class Restarts:
             action = objects.InstanceAction.get_by_request_id(context, instance.uuid, request)
             with translated(Doing.RESCUE, instance):
                 self._driver.finish_rescue(instance, action and action.start_time)
-            instance.vm_state = vm_states.RESCUED
-            instance.task_state = None
-            instance.power_state = self._records.manager._get_power_state(instance)
-            instance.launched_at = timeutils.utcnow()
+            self._records.manager._update_instance_after_spawn(instance, vm_states.RESCUED)
             instance.save(expected_task_state=task_states.RESCUING)
 
         self._carry_out(context, instance, _RESCUE, rescue)
+
+    def _finish_rebuild(self, context: Any, instance: Any) -> None:
+        manager, was_stopped = self._records.manager, instance.vm_state == vm_states.STOPPED
+        request = virt.DeployRequest(
+            instance, instance.image_meta, request_id=context.request_id, resumes=True
+        )
+
+        def rebuild() -> None:
+            with translated(Doing.REBUILD, instance):
+                self._driver.rebuild(request)
+            manager._update_instance_after_spawn(instance)
+            if was_stopped:
+                instance.task_state = task_states.POWERING_OFF
+            instance.save(expected_task_state=task_states.REBUILD_SPAWNING)
+
+        error = self._carry_out(context, instance, _REBUILD, rebuild)
+        if was_stopped and error is None:
+            manager.stop_instance(context, instance, False)
 
     def _finish_build(self, context: Any, instance: Any) -> None:
         """Wait for the node, and end the build as Nova ends its own."""

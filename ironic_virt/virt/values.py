@@ -230,6 +230,7 @@ class DeployRequest:
     :param request_id: rebuilds with the same id are one request: a later call resumes where
         the earlier one ended.  ``None``: each call is a separate request.
     :param preserve_ephemeral: a rebuild is to leave the ephemeral disk as it is.
+    :param resumes: a rebuild with which an earlier call has not made Ironic begin is to fail.
     """
 
     instance: InstanceLike
@@ -240,6 +241,7 @@ class DeployRequest:
     block_devices: Sequence[BlockDevice] = ()
     request_id: str | None = None
     preserve_ephemeral: bool = False
+    resumes: bool = False
 
     @property
     def boots_from_volume(self) -> bool:

@@ -154,6 +154,20 @@ class TestRestarts(Services, driver=figures.OURS):
         self.wait_for(server, "ACTIVE")
         self.wait_for_node(node, "active")
 
+    @pytest.mark.skipif(not SHOWS_INSTANCES, reason="this Nova gives them up")
+    def test_rebuilds(self) -> None:
+        (node, _), (rebuilt, never_begun) = self.start(2)
+        self.rebuild(rebuilt)
+        self.wait_for(rebuilt, "ACTIVE")
+        # Ironic has ended it, and nobody has seen that.
+        self.set_on_node(node, protected=False)
+        self.restart([rebuilt, never_begun], vm_states.STOPPED, task_states.REBUILD_SPAWNING)
+        self.wait_for(rebuilt, "SHUTOFF")
+        assert self.node(node)["protected"]
+        assert set(self.event_results(rebuilt, "rebuild")) == {"Success"}
+        message = self.wait_for(never_begun, "ERROR")["fault"]["message"]
+        assert "interrupted before Ironic had begun" in message
+
     @pytest.mark.skipif(not SHOWS_INSTANCES, reason="this Nova leaves them in their task")
     def test_a_delete_comes_while_a_rescue_is_finished(self) -> None:
         ended = threading.Event()

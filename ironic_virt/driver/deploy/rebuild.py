@@ -28,6 +28,7 @@ from ironic_virt.driver.deploy import completion, config_drive, rebuild_info, st
 from ironic_virt.driver.deploy.config_drive import ConfigDrives
 from ironic_virt.driver.held import Held, has_moved, is_ambiguous
 from ironic_virt.driver.hooks import Hooks
+from ironic_virt.driver.patience import Patience
 from ironic_virt.driver.protection import protect_node, unprotect_patch
 from ironic_virt.driver.site import LONGEST_LOOK, Site
 from ironic_virt.exceptions import Disk
@@ -54,6 +55,8 @@ def rebuild_instance(
     """
     if request.boots_from_volume:
         raise exceptions.OperationNotSupported("rebuilding a server that boots from a volume")
+    if request.resumes:
+        Patience(site, request.instance, gives_up=False).look()
     attempt = _Attempt(site, drives, hooks, request)
     try:
         attempt.go()
@@ -95,7 +98,7 @@ class _Attempt:
             node = self._found()
         hooks = self._hooks.of(instance, node, is_rebuild=True)
         if not self._has_begun:
-            if reason := rebuild_info.why_not(node):
+            if reason := rebuild_info.why_not(node, request):
                 raise self._failure(reason)
             try:
                 self._steps = steps.read_steps(instance.flavor)
@@ -106,7 +109,7 @@ class _Attempt:
             if drive is not None or were_called:
                 # That takes its time, and what comes now writes to the node.
                 node = self._held.refresh()
-                if reason := rebuild_info.why_not(node):
+                if reason := rebuild_info.why_not(node, request):
                     raise self._failure(reason)
             info = rebuild_info.make_info(
                 request, node, self._site.service.deploy_metadata(instance, request.network_info)

@@ -120,8 +120,10 @@ def is_marked(node: Node, wish: str | None) -> bool:
     return wish is not None and isinstance(mark, dict) and mark.get("wish") == wish
 
 
-def why_not(node: Node) -> str | None:
-    """Why a node can't be rebuilt in its present state; ``None`` if it can."""
+def why_not(node: Node, request: DeployRequest) -> str | None:
+    """Why a rebuild can't begin on a node in its present state; ``None`` if it can."""
+    if request.resumes:
+        return "it was interrupted before Ironic had begun with it"
     if reason := resources.why_in_maintenance(node):
         return f"the node is {reason}"
     if reason := resources.why_protected(node):

@@ -370,13 +370,12 @@ class Stage:
             self.spawn(instance)
         self.service.on_abort_question = None
 
-    def rebuild(self, instance: virt.Instance, image: virt.ImageMeta = OTHER_IMAGE) -> None:
+    def rebuild(
+        self, instance: virt.Instance, image: virt.ImageMeta = OTHER_IMAGE, **more: Any
+    ) -> None:
         """What a compute service does to have another image put on."""
-        self.driver.rebuild(
-            virt.DeployRequest(
-                instance, image, [virt.Vif(VIF)], admin_password=SECRET, request_id="req-1"
-            )
-        )
+        more = {"admin_password": SECRET, "request_id": "req-1", **more}
+        self.driver.rebuild(virt.DeployRequest(instance, image, [virt.Vif(VIF)], **more))
 
     def rescue(self, instance: virt.Instance, password: str = SECRET) -> None:
         """What a compute service does to have a rescue system run."""

@@ -169,6 +169,7 @@ def test_an_instance_gone_before_its_protection_is_noticed(stage, fake, node) ->
 def test_a_rebuild_of_unknown_end_leaves_it_protected_or_says_so(
     stage, fake, node, instance, set_stage, way, caplog
 ) -> None:
+    resumes = False
     if way == "no answer":
         stage = set_stage(fake, protect_instances=True, api_max_retries=2)
         fake.faults.reset(*PROVISION, count=None)
@@ -183,10 +184,9 @@ def test_a_rebuild_of_unknown_end_leaves_it_protected_or_says_so(
         stage.service.on_abort_question = sys.exit
         with pytest.raises(SystemExit):
             stage.rebuild(instance)
-        stage = set_stage(fake, protect_instances=True)
-        fake.set_node(node, maintenance=True)
+        stage, resumes = set_stage(fake, protect_instances=True), True
     with pytest.raises(exceptions.RebuildFailed) as caught:
-        stage.rebuild(instance)
+        stage.rebuild(instance, resumes=resumes)
     assert (caught.value.disk is exceptions.Disk.UNKNOWN) != way.startswith("begun")
     assert is_protected(fake, node) != (f"--protected-reason 'Server {INSTANCE}" in caplog.text)
 
