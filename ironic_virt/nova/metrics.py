@@ -51,7 +51,7 @@ class Offered:
         return self._kept or virt.Metrics()
 
     def begin(self, driver: IronicDriver) -> None:
-        """Serve the page in a thread, if there is something to show and it is not served yet.
+        """Serve the page in a thread, if there is something to show; stop the one before.
 
         Called when Nova starts the service: Nova may fork after it has made the driver, and a
         fork has no threads.

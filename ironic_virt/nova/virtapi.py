@@ -2,8 +2,8 @@
 
 """What the driver asks of nova-compute, answered from Nova's records.
 
-Called from any thread.  Every question is a separate request with an admin's context.  Only two
-things are kept: the host's name, and the nodes for which the resource tracker was trusted instead.
+Called from any thread.  Every question is a separate request with an admin's context.  Of the
+answers, only the nodes for which the resource tracker was trusted instead are kept.
 """
 
 from __future__ import annotations
@@ -248,7 +248,7 @@ class NovaVirtAPI(virt.VirtAPI):
 
     @property
     def manager(self) -> Any:
-        """Nova's compute manager; it makes itself known after it has made the driver."""
+        """Nova's compute manager; it makes its resource tracker after the driver."""
         return getattr(self._virtapi, "_compute", None)
 
     def tracked(self) -> Container[str]:
