@@ -22,8 +22,6 @@ from ironic_virt.conf import ironic, ironic_options, unknown
 
 LOG = logging.getLogger(__name__)
 
-_OLDEST = "2024.1 (Nova 29)"
-
 
 def check_release() -> None:
     """See that this Nova is one that the driver works with, by what it has.
@@ -34,7 +32,7 @@ def check_release() -> None:
         raise exceptions.InvalidConfiguration(
             "[DEFAULT] compute_driver",
             "ironic_virt does not work with this release of Nova, which has no [ironic] shard. "
-            f"The oldest release that works is {_OLDEST}",
+            "The oldest release that works is 2024.1 (Nova 29)",
         )
 
 
