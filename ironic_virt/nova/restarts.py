@@ -44,6 +44,7 @@ _AGAIN = frozenset(
 _BUILD = "compute__do_build_and_run_instance"
 _REBUILD = "compute_rebuild_instance"
 _RESCUE = "compute_rescue_instance"
+_UNSHELVE = "compute_unshelve_instance"
 """Nova's names for the parts of the server's actions that are done here."""
 _ENDED_MEANWHILE = (exception.InstanceNotFound, exception.UnexpectedTaskStateError)
 """By a user's delete, or by a process that had this host's lease before."""
@@ -68,8 +69,9 @@ class Restarts:
         if is_deleting or (vm_state == vm_states.BUILDING and _requests(instance, "delete")):
             self._begin(instance, "delete", self._delete)
         elif _was_deploying(instance):
+            action = "create" if vm_state == vm_states.BUILDING else "unshelve"
             build = utils.synchronized(instance.uuid)(self._finish_build)
-            self._begin(instance, "create", build)
+            self._begin(instance, action, build)
         elif task_state == task_states.REBUILD_SPAWNING:
             self._begin(instance, "rebuild", self._finish_rebuild)
         elif task_state == task_states.RESCUING:
@@ -117,8 +119,6 @@ class Restarts:
 
     def _delete(self, context: Any, instance: Any) -> None:
         volumes = objects.BlockDeviceMappingList.get_by_instance_uuid(context, instance.uuid)
-        for name in ("metadata", "system_metadata"):
-            instance.obj_load_attr(name)
         self._records.manager.terminate_instance(context, instance, volumes)
 
     def _finish_rescue(self, context: Any, instance: Any) -> None:
@@ -151,7 +151,7 @@ class Restarts:
             manager.stop_instance(context, instance, False)
 
     def _finish_build(self, context: Any, instance: Any) -> None:
-        """Wait for the node, and end the build as Nova ends its own."""
+        """Wait for the node, and end the build or unshelve as Nova ends its own."""
         manager = self._records.manager
         # It may have waited for its turn.
         instance.refresh()
@@ -159,15 +159,18 @@ class Restarts:
             LOG.info("Its build was given up meanwhile", instance=instance)
             return
 
+        part = _BUILD if instance.vm_state == vm_states.BUILDING else _UNSHELVE
+
         def build() -> None:
             with translated(Doing.SPAWN, instance):
                 self._driver.finish_spawn(instance)
             manager._update_instance_after_spawn(instance)
+            compute_utils.remove_shelved_keys_from_system_metadata(instance)
             instance.save(expected_task_state=task_states.SPAWNING)
             LOG.info("Its interrupted build is finished", instance=instance)
 
-        error = self._carry_out(context, instance, _BUILD, build)
-        if isinstance(error, _ENDED_MEANWHILE):
+        error = self._carry_out(context, instance, part, build)
+        if isinstance(error, _ENDED_MEANWHILE) or part == _UNSHELVE:
             return
         phase = "error"
         usage: dict[str, Any] = {"fault": error}
@@ -238,7 +241,7 @@ def _drop_task(context: Any, instance: Any) -> None:
 
 def _was_deploying(instance: Any) -> bool:
     return bool(
-        instance.vm_state == vm_states.BUILDING
+        instance.vm_state in (vm_states.BUILDING, vm_states.SHELVED_OFFLOADED)
         and instance.task_state == task_states.SPAWNING
         and instance.node
     )
