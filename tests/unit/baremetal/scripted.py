@@ -59,6 +59,7 @@ class ScriptedChannel:
         self.script = list(script)
         self.versions = versions
         self.requests: list[Request] = []
+        self.timeouts: list[float | None] = []
 
     def send(
         self,
@@ -74,6 +75,7 @@ class ScriptedChannel:
             return versions_answer(*self.versions)
         request = Request(method, path, dict(params or {}), json, version)
         self.requests.append(request)
+        self.timeouts.append(timeout)
         assert self.script, f"the script has no answer to {request}"
         reply = self.script.pop(0)
         if isinstance(reply, exceptions.IronicError):

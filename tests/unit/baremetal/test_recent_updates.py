@@ -91,34 +91,26 @@ def test_more_changes_than_are_worth_reading_end_in_a_full_list(fleet, monkeypat
     assert gold(fleet)
 
 
-def test_changes_during_a_sweep_are_read_from_the_front() -> None:
+@pytest.mark.parametrize("strays", [0, 1], ids=["of ours", "also of one behind the sweep's back"])
+def test_changes_during_a_sweep_are_read_from_the_front(strays: int) -> None:
     fleet = Fleet(count=120)
 
     def change() -> None:
-        for uuid in fleet.nodes[:70]:
+        for uuid in fleet.nodes[strays:70]:
             fleet.fake.set_node(uuid, maintenance=True)
 
+    def come() -> None:
+        for uuid in fleet.nodes[:strays]:
+            fleet.fake.set_node(uuid, shard="a", maintenance=True)
+
+    for uuid in fleet.nodes[:strays]:
+        fleet.fake.set_node(uuid, shard="b")
     fleet.fake.advance(600)
     fleet.during(3, change)
+    fleet.during(4, come)
     assert fleet.kinds() == [*SHORT, "sweep", *PAGE * 2]
     shown = fleet.inventory.snapshot.nodes
     assert [shown[uuid].maintenance for uuid in fleet.nodes] == [True] * 70 + [False] * 50
-
-
-def test_a_node_that_comes_behind_a_sweep_s_back_is_kept() -> None:
-    fleet = Fleet(count=120)
-    stray = fleet.nodes[0]
-
-    def change() -> None:
-        for uuid in fleet.nodes[1:70]:
-            fleet.fake.set_node(uuid, maintenance=True)
-
-    fleet.fake.set_node(stray, shard="b")
-    fleet.fake.advance(600)
-    fleet.during(3, change)
-    fleet.during(4, lambda: fleet.fake.set_node(stray, shard="a"))
-    fleet.inventory.refresh()
-    assert stray in fleet.inventory.snapshot
 
 
 class TestOnPostgresql:

@@ -51,19 +51,6 @@ def change(sender: Sender, **more: Any) -> Any:
     return sender.change(call, applied, lambda reply: reply.status)
 
 
-class Timed(ScriptedChannel):
-    """Remembers the timeouts, too."""
-
-    def __init__(self, *script: Answer) -> None:
-        super().__init__(*script)
-        self.timeouts: list[float | None] = []
-
-    def send(self, method: str, path: str, **more: Any) -> Answer:
-        if path:
-            self.timeouts.append(more.get("timeout"))
-        return super().send(method, path, **more)
-
-
 def test_a_single_try_is_single_and_leaves_the_other_its_retries() -> None:
     channel = ScriptedChannel(lost(), lost(), answer(200))
     clock = Clock()
@@ -74,16 +61,8 @@ def test_a_single_try_is_single_and_leaves_the_other_its_retries() -> None:
     assert read(sender).status == 200
 
 
-def test_a_shorter_timeout_is_for_those_requests_only() -> None:
-    channel = Timed(answer(200), answer(200))
-    sender = sender_of(channel)
-    read(sender.within(5.0))
-    read(sender)
-    assert channel.timeouts == [5.0, None]
-
-
 def test_in_a_hurry_each_request_is_tried_once_and_cut_short() -> None:
-    channel = Timed(fault(503, "later"), answer(200), answer(200), answer(200))
+    channel = ScriptedChannel(fault(503, "later"), *[answer(200)] * 4)
     clock = Clock()
     sender = Sender(channel, RetryPolicy(4, 1.0, clock=clock, sleep=clock.sleep))
     with hurry_requests(clock() + 8):
@@ -92,8 +71,9 @@ def test_in_a_hurry_each_request_is_tried_once_and_cut_short() -> None:
         read(sender.within(5.0))
         clock.sleep(60)
         read(sender)
+    read(sender.within(5.0))
     read(sender)
-    assert channel.timeouts == [8.0, 5.0, 1.0, None]
+    assert channel.timeouts == [8.0, 5.0, 1.0, 5.0, None]
 
 
 def test_a_change_has_its_body_and_the_guard_knows_it_is_one() -> None:

@@ -218,15 +218,6 @@ def test_a_server_that_is_too_old_is_one_clear_error_each_time(first: Any) -> No
 
 
 def test_a_short_read_waits_no_longer_for_the_versions() -> None:
-    timeouts: list[float | None] = []
-
-    class Timed(ScriptedChannel):
-        def send(self, method: str, path: str, **more: Any) -> Answer:
-            timeouts.append(more.get("timeout"))
-            return super().send(method, path, **more)
-
-    channel = Timed(
-        scripted.versions_answer("1.1", "1.115"), scripted.node_answer(), versions=None
-    )
-    client_of(channel).within(2.0).get_node(NODE)
-    assert timeouts == [2.0, 2.0]
+    client, channel, _ = stage(scripted.versions_answer("1.1", "1.115"), scripted.node_answer())
+    client.within(2.0).get_node(NODE)
+    assert channel.timeouts == [2.0, 2.0]

@@ -142,14 +142,6 @@ def test_the_image_is_no_larger_than_reckoned_nor_much_smaller(size: int) -> Non
 # -- the whole driver ---------------------------------------------------------
 
 
-def test_who_has_the_option_set_gets_an_image(set_stage, fake, node) -> None:
-    stage = set_stage(fake, config_drive_form="iso")
-    stage.spawn(stage.instance(node))
-    files = unpacked(sent_drive(fake))
-    told = json.loads(files["openstack/latest/meta_data.json"])
-    assert told == {"uuid": INSTANCE, "admin_pass": SECRET}
-
-
 def test_a_node_that_anaconda_installs_gets_an_image(stage, fake, node) -> None:
     fake.set_node(node, deploy_interface="anaconda")
     instance = stage.instance(node)

@@ -64,13 +64,9 @@ def test_what_is_taken_off_before_a_deployment_is_ours_only(stage, fake, noted) 
     assert written[0]["image_source"]
     assert info(fake, noted) == OPERATORS
     assert stage.trace(noted) == untouched
-    stage.destroy(stage.instance(noted))
-    assert stage.trace(noted) == untouched
-
-
-def test_a_reservation_that_is_given_up_leaves_it(stage, fake, noted) -> None:
     stage.reserve(stage.instance(noted))
     stage.destroy(stage.instance(noted))
+    assert stage.trace(noted) == untouched
     assert info(fake, noted) == OPERATORS
 
 

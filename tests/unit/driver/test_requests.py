@@ -30,20 +30,14 @@ def sent(fake: FakeIronic, node: str) -> list[str]:
     return steps[: changed + 1] + [step for step, _ in itertools.groupby(steps[changed + 1 :])]
 
 
-def test_a_spawn(stage: Stage, fake: FakeIronic, node: str, instance: virt.Instance) -> None:
+@pytest.mark.parametrize("has_drive", [False, True])
+def test_a_spawn_looks_again_when_a_config_drive_is_made(stage, fake, node, instance, has_drive):
     stage.reserve(instance)
     assert sent(fake, node) == ["GET ", "PATCH "]
-    stage.service.has_drive = False
+    stage.service.has_drive = has_drive
     stage.driver.spawn(virt.DeployRequest(instance, IMAGE))
-    assert sent(fake, node) == ["GET ", "PATCH ", "PUT /states/provision", "GET ", "PATCH "]
-
-
-def test_a_spawn_with_a_config_drive_looks_again_when_it_is_made(stage, fake, node, instance):
-    stage.spawn(instance, vifs=[])
-    assert sent(fake, node) == [
-        *("GET ", "PATCH "),
-        *("GET ", "GET ", "PATCH ", "PUT /states/provision", "GET ", "PATCH "),
-    ]
+    looks = ["GET "] * (1 + has_drive)
+    assert sent(fake, node) == [*looks, "PATCH ", "PUT /states/provision", "GET ", "PATCH "]
 
 
 def test_a_spawn_with_networks(stage: Stage, fake: FakeIronic) -> None:

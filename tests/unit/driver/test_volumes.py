@@ -127,18 +127,6 @@ def test_an_image_and_a_volume_for_data(stage: Stage, fake: FakeIronic, storage_
     assert targets(fake, storage_node) == of((1, "data"))
 
 
-@pytest.mark.parametrize("interface", ["noop", None])
-def test_a_node_that_connects_nothing_is_left_at_once(stage, fake, node, interface) -> None:
-    fake.set_node(node, storage_interface=interface)
-    untouched = stage.trace(node)
-    with pytest.raises(exceptions.VolumeFailed, match="storage interface is") as caught:
-        spawn(stage, node)
-    assert (caught.value.volume, caught.value.retriable) == ("root", True)
-    assert stage.trace(node) == untouched
-    assert not [entry.path for entry in fake.requests if "vol" in entry.path]
-    assert not fake.requests.matching("POST", "/vifs$")
-
-
 Fault = Callable[[FakeIronic, str], object]
 
 
@@ -154,8 +142,14 @@ def deploying(fake: FakeIronic, node: str) -> object:
     return fake.fail_next("deploy", "storage is on fire", node)
 
 
+def connecting_nothing(interface: str | None) -> Fault:
+    return lambda fake, node: fake.set_node(node, storage_interface=interface)
+
+
 UNCONNECTED = [virt.BlockDevice("v1", 0, {})]
 FAILURES: dict[str, tuple[Fault, list[virt.BlockDevice], type[exceptions.NodeError], str]] = {
+    "noop": (connecting_nothing("noop"), BOTH, exceptions.VolumeFailed, "storage interface is"),
+    "unset": (connecting_nothing(None), BOTH, exceptions.VolumeFailed, "storage interface is"),
     "nobody": (lambda *_: None, UNCONNECTED, exceptions.VolumeFailed, "how to connect"),
     "Ironic": (refused, BOTH, exceptions.VolumeFailed, "no such thing"),
     "storage": (invalid("storage"), BOTH, exceptions.NodeValidationFailed, "iSCSI connectors"),
@@ -172,7 +166,11 @@ def test_what_fails_leaves_nothing(stage, fake, storage_node, why) -> None:
     with pytest.raises(error, match=says) as caught:
         spawn(stage, storage_node, devices)
     if isinstance(caught.value, exceptions.VolumeFailed):
-        assert caught.value.volume == ("root" if why == "Ironic" else "v1")
+        assert caught.value.volume == ("v1" if why == "nobody" else "root")
+    if why in {"noop", "unset"}:
+        assert caught.value.retriable
+        assert not fake.requests.matching(".*", "/volume"), "it is left at once"
+        assert not fake.requests.matching("POST", "/vifs$")
     assert stage.trace(storage_node) == untouched
     assert targets(fake, storage_node) == []
 
