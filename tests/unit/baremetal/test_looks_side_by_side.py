@@ -8,20 +8,17 @@ Ironic, the clock and the threads are simulated, so that a thousand waits take n
 import heapq
 import itertools
 import random
-import threading
 from collections.abc import Callable
 
 import pytest
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal.node import Node
-from ironic_virt.baremetal.node_filter import NodeFilter
-from ironic_virt.baremetal.waiting.intervals import PollIntervals
-from ironic_virt.baremetal.waiting.poll import MOST_REQUESTS, Poll
-from ironic_virt.baremetal.waiting.waiters import PollRequest, Waiter
+from ironic_virt.baremetal.waiting.poll import MOST_REQUESTS
+from ironic_virt.baremetal.waiting.waiters import PollRequest
 from ironic_virt.baremetal.waiting.watcher import PATIENCE
-from tests.clock import VirtualClock
-from tests.unit.baremetal.ironic import Request, ScriptedIronic
+from tests.unit.baremetal.ironic import Request
+from tests.unit.baremetal.test_poll import Bench
 
 INTERVAL = 2.0
 LATENCY = 0.02
@@ -29,50 +26,34 @@ TIMED_OUT = exceptions.IronicUnreachable("timed out")
 GENERAL_TIMEOUT = 60.0
 
 
-class Simulation:
+class Simulation(Bench):
     """A poll whose looks are under way for some time, as many at once as it likes."""
 
     def __init__(self, states: dict[str, str], *, seed: int = 0) -> None:
-        self.ironic = ScriptedIronic(states)
-        self.clock = VirtualClock(now=0.0)
+        super().__init__(states, INTERVAL, seed)
+        self.clock.now = 0.0
         self.latency: Callable[[PollRequest], float] = lambda look: LATENCY
         self.most = 0
         self.seen: dict[str, float] = {}
-        self._lock = threading.Lock()
         self._order = itertools.count()
         self._under_way: list[tuple[float, int, PollRequest, list[Node] | Exception]] = []
-        self._poll = Poll(
-            self.ironic,
-            NodeFilter,
-            PollIntervals(INTERVAL, random.Random(seed)),
-            self.clock,
-            self._lock,
-        )
 
-    def wait(self, node: str, state: str | None = None) -> Waiter:
-        waiter = Waiter(node, threading.Condition(self._lock), state=state, patience=PATIENCE)
-        with self._lock:
-            self._poll.add(waiter)
-        return waiter
-
-    def run(self, until: float, end: Callable[[Node | None], bool]) -> None:
+    def pass_time(self, until: float, end: Callable[[Node | None], bool]) -> None:
         """Let time pass; a wait is over when its node is as wanted."""
         while self.clock.now < until:
-            with self._lock:
-                look = self._poll.take()
-                due = self._poll.next_due()
+            look = self._take()
             if look is not None:
                 self._send(look)
                 continue
             landing = self._under_way[0][0] if self._under_way else until
-            self.clock.now = max(self.clock.now, min(landing, due, until))
+            self.clock.now = max(self.clock.now, min(landing, self.next_due(), until))
             if self._under_way and landing <= self.clock.now:
                 _, _, look, answer = heapq.heappop(self._under_way)
-                self._poll.land(look, answer)
+                self.poll.land(look, answer)
                 self._see_off(end)
 
     def _send(self, look: PollRequest) -> None:
-        answer = self._poll.ask(look)
+        answer = self.poll.ask(look)
         timeout = min(look.timeout, GENERAL_TIMEOUT)
         takes = timeout if answer is TIMED_OUT else self.latency(look)
         if takes >= timeout:
@@ -81,11 +62,11 @@ class Simulation:
         self.most = max(self.most, len(self._under_way))
 
     def _see_off(self, end: Callable[[Node | None], bool]) -> None:
-        for waiter in [waiter for waiter in self._poll.waiters if waiter.unread]:
+        for waiter in [waiter for waiter in self.poll.waiters if waiter.unread]:
             waiter.unread = False
             if end(waiter.seen):
                 self.seen[waiter.node] = self.clock.now
-                del self._poll.waiters[waiter]
+                self.leave(waiter)
 
 
 def is_available(node: Node | None) -> bool:
@@ -111,11 +92,11 @@ def test_sixty_waits_end_soon_while_every_third_request_hangs(trouble, bound) ->
     simulation = Simulation(dict.fromkeys(names, "active"))
     simulation.ironic.trouble = trouble
     for name in names:
-        simulation.wait(name)
-    simulation.run(20, is_available)
+        simulation.wait(name, patience=PATIENCE)
+    simulation.pass_time(20, is_available)
     for name in names:
         simulation.ironic.move(name, "available")
-    simulation.run(60, is_available)
+    simulation.pass_time(60, is_available)
     assert simulation.seen.keys() == set(names)
     assert max(simulation.seen.values()) <= 20 + bound
     assert simulation.most <= MOST_REQUESTS
@@ -125,10 +106,10 @@ def test_an_ironic_that_has_become_slow_is_heard() -> None:
     simulation = Simulation({"a": "active", "b": "deploying", "c": "deploying"})
     simulation.latency = lambda look: 20.0
     for node, state in (("a", "active"), ("b", "deploying"), ("c", "deploying")):
-        simulation.wait(node, state)
+        simulation.wait(node, state, patience=PATIENCE)
     for node in "abc":
         simulation.ironic.move(node, "available")
-    simulation.run(400, is_available)
+    simulation.pass_time(400, is_available)
     assert simulation.seen.keys() == {"a", "b", "c"}
 
 
@@ -142,12 +123,12 @@ def test_nodes_that_go_on_together_cost_lists_and_one_look(count, ways, looks) -
     nodes = {f"node-{number}": ways[number % len(ways)] for number in range(count)}
     for node, (before, _) in nodes.items():
         simulation.ironic.move(node, before)
-        simulation.wait(node, before)
-    simulation.run(20, is_available)
+        simulation.wait(node, before, patience=PATIENCE)
+    simulation.pass_time(20, is_available)
     simulation.ironic.take_requests()
     for node, (_, after) in nodes.items():
         simulation.ironic.move(node, after)
-    simulation.run(40, is_available)
+    simulation.pass_time(40, is_available)
     kinds = [kind for kind, _ in simulation.ironic.requests]
     assert kinds.count("get") == looks
     assert "list" in kinds
@@ -159,12 +140,12 @@ def test_a_thousand_looks_see_each_end_within_two_intervals(seed: int) -> None:
     names = [f"node-{number}" for number in range(1000)]
     simulation = Simulation(dict.fromkeys(names, "active"), seed=seed)
     for name in names:
-        simulation.wait(name)
+        simulation.wait(name, patience=PATIENCE)
     ends = {name: rng.uniform(3, 40) for name in names}
     for name in sorted(names, key=ends.__getitem__):
-        simulation.run(ends[name], is_available)
+        simulation.pass_time(ends[name], is_available)
         simulation.ironic.move(name, "available")
-    simulation.run(60, is_available)
+    simulation.pass_time(60, is_available)
     late = [simulation.seen[name] - ends[name] for name in names]
     assert max(late) <= 2 * INTERVAL
     assert simulation.most <= MOST_REQUESTS
