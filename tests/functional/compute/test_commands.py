@@ -196,6 +196,7 @@ def test_several_servers_are_one_list(run, db, nodes, tmp_path) -> None:
     assert db.instances.get("web-1").user_data == b"\xff\xfe\x00", "it need not be text"
     assert [row["Name"] for row in rows] == ["web-1", "web-2", "web-3"]
     assert sorted(row["Node"] for row in rows) == nodes
+    assert len({one.request_id for one in db.instances.list()}) == 3
     refused = run(*CREATE, "--count", "2", "none", "-c", "Name", "-c", "Status")
     assert (refused.code, refused.out) == (1, "")
     assert "(flavor gold): none of 3 nodes is free" in refused.err

@@ -87,13 +87,6 @@ def test_tables_half_made_are_completed_by_the_next(empty, monkeypatch) -> None:
     assert cut_at > len(tables.METADATA.tables)
 
 
-def test_a_database_without_tables_is_refused_with_the_remedy(empty: Database) -> None:
-    with pytest.raises(errors.SchemaMismatch, match="start 'ironic-virt-compute'") as raised:
-        empty.open(make=False)
-    assert "\n" not in str(raised.value)
-    assert raised.value.version is None
-
-
 @pytest.mark.parametrize("make", [True, False])
 @pytest.mark.parametrize(
     ("found", "words"), [(9999, "newer version"), (0, "'ironic-virt server adopt'")]

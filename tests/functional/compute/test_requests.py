@@ -93,13 +93,6 @@ def finish(db: Database, request: records.Instance, **values: object) -> None:
 # -- creating -----------------------------------------------------------------
 
 
-def test_several_are_numbered_and_have_a_node_each(asking, db, nodes):
-    asked = asking.create(wanted(display_name="web"), 3)
-    assert [one.display_name for one in asked] == ["web-1", "web-2", "web-3"]
-    assert {one.node for one in asked} == claimed(db) == set(nodes)
-    assert len({one.request_id for one in asked}) == len(db.instances.list()) == 3
-
-
 def test_rather_none_than_too_few(asking: Requests, db: Database, nodes: list[str]) -> None:
     with pytest.raises(NoValidHost, match="a node was found for 3 of 4 servers"):
         asking.create(wanted(), 4)
