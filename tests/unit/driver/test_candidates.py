@@ -146,12 +146,9 @@ def test_the_kind_that_is_preferred_comes_first_among_equals() -> None:
     assert uuids(choice) == {"plain"}, "preferred is no reason to waste"
 
 
-def test_candidates_are_of_one_class_when_the_flavor_names_none() -> None:
+def test_candidates_are_of_one_class_and_not_too_many() -> None:
     nodes = [node("b", "silver"), node("a", "gold"), node("c", "gold"), node("d", None)]
     assert uuids(choose(nodes, {})) == {"a", "c"}
-
-
-def test_candidates_are_of_one_class_and_not_too_many() -> None:
     nodes = [
         *(node(f"a{number}", "gold", "CUSTOM_A") for number in range(2)),
         *(node(f"b{number}", "gold", "CUSTOM_B") for number in range(2)),

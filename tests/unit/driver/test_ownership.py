@@ -468,11 +468,8 @@ def test_a_file_that_is_no_ini_file_changes_nothing(started, racks, tmp_path) ->
     assert started.refresh() == racks[:1]
 
 
-def test_a_reservation_on_a_node_of_another_host_stays(
-    fake: FakeIronic, set_stage: SetStage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reservation_on_a_node_of_another_host_stays(stage, fake, monkeypatch) -> None:
     of_other, own = fake.add_nodes(2)
-    stage = set_stage(fake)
     stage.service.owners = {of_other: "compute2", own: "compute1"}
     monkeypatch.setattr(stage.service, "placeless", lambda uuids: uuids)
     for node, instance in ((of_other, STRANGER), (own, INSTANCE)):
@@ -483,11 +480,8 @@ def test_a_reservation_on_a_node_of_another_host_stays(
     assert fake.node(own)["instance_uuid"] is None
 
 
-def test_a_reservation_that_is_wanted_again_meanwhile_stays(
-    fake: FakeIronic, set_stage: SetStage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reservation_that_is_wanted_again_meanwhile_stays(stage, fake, monkeypatch) -> None:
     nodes = fake.add_nodes(2)
-    stage = set_stage(fake)
     placeless, released = sorted([STRANGER, INSTANCE]), []
     first, second = placeless
 
