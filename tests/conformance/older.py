@@ -44,8 +44,6 @@ _ROWS = (
         "unknown arguments were a bad request, and are an error of the server since",
     ),
     ("*: * instance_name *", "the instance name is a field of version 1.104"),
-    ("nodes_patch: what a node takes for its parent_node *", "an empty parent was refused"),
-    ("ports: what a port takes for its *", "descriptions, names and the like came later"),
     ("ports: whether a port is moved *", "a node of no uuid was an error of the server"),
     ("http: what a body of type 'None' is taken for", "it was not taken for a form"),
     (
@@ -60,7 +58,7 @@ _ROWS = (
     ("http: whether version None knows paths that end in .json", "/v1.json was /v1"),
     ("versions: the root *", _ROOT),
     (
-        "versions: the general header for microversions is understood too",
+        "versions: errors say which version was spoken, and the general header is understood",
         "it was not understood",
     ),
     ("power: a node that must not be switched off is not", _DISABLE_POWER_OFF),
@@ -96,7 +94,10 @@ _ROWS = (
         "versions: * is not there before its version",
         "the answer to a resource of a later version named no versions",
     ),
-    ("malformed: there is no node called %2F", "the answer was the API's, not the framework's"),
+    (
+        "malformed: there is nothing at /v1/nodes/%2F",
+        "the answer was the API's, not the framework's",
+    ),
     ("provision: steps belong to the verbs that run them", "a step that is not whole was refused"),
     (
         "provision: a step that holds needs an interface, and is then passed over",

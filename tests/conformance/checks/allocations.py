@@ -22,8 +22,10 @@ def allocate(ironic: IronicUnderTest, body: dict[str, Any]) -> dict[str, Any]:
 
 @check
 def _(ironic: IronicUnderTest) -> None:
-    """an allocation takes a free node of the resource class"""
+    """an allocation takes a free node of the resource class, and without one is an error"""
     ironic.node(resource_class="silver")
+    allocation = allocate(ironic, GOLD)
+    assert (allocation["state"], allocation["node_uuid"]) == ("error", None)
     node = ironic.node(resource_class="gold")
     allocation = allocate(ironic, GOLD)
     assert (allocation["state"], allocation["node_uuid"]) == ("active", node)
@@ -49,14 +51,6 @@ def _(ironic: IronicUnderTest, minor: int) -> None:
     with ironic.unrecorded():
         allocation = allocate(ironic, GOLD)["uuid"]
     ironic.get_each("/v1/", f"allocations/{allocation}", "allocations", version=f"1.{minor}")
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """no node of the resource class is an error that says so"""
-    ironic.node(resource_class="silver")
-    allocation = allocate(ironic, GOLD)
-    assert (allocation["state"], allocation["node_uuid"]) == ("error", None)
 
 
 @check
@@ -165,30 +159,18 @@ def _(ironic: IronicUnderTest) -> None:
     assert len(ironic.get("/v1/allocations").body["allocations"]) == 1
 
 
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """a deleted allocation frees its node"""
+@check_each("allocations/{uuid}", "allocations/mine", "nodes/{node}/allocation")
+def _(ironic: IronicUnderTest, path: str) -> None:
+    """an allocation keeps its node, and frees it when it is deleted as {}"""
     node = ironic.node(resource_class="gold")
-    allocation = allocate(ironic, GOLD)
-    assert ironic.delete(f"/v1/allocations/{allocation['uuid']}").status == 204
-    ironic.get(f"/v1/allocations/{allocation['uuid']}", expect=404)
-    ironic.get(f"/v1/nodes/{node}/allocation", expect=404)
+    allocation = allocate(ironic, {**GOLD, "name": "mine"})["uuid"]
+    path = f"/v1/{path.format(uuid=allocation, node=node)}"
+    ironic.delete(f"/v1/nodes/{node}", expect=409)
+    assert ironic.delete(path).status == 204
+    ironic.get_each("/v1/", f"allocations/{allocation}", f"nodes/{node}/allocation", expect=404)
     body = ironic.get(f"/v1/nodes/{node}").body
     assert (body["instance_uuid"], body["allocation_uuid"]) == (None, None)
-    ironic.delete(f"/v1/allocations/{allocation['uuid']}", expect=404)
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """an allocation can be deleted by its name or by its node"""
-    node = ironic.node(resource_class="gold")
-    allocate(ironic, {**GOLD, "name": "a"})
-    ironic.delete("/v1/allocations/a")
-    allocate(ironic, GOLD)
-    ironic.delete(f"/v1/nodes/{node}/allocation")
-    ironic.delete(f"/v1/nodes/{node}/allocation", expect=404)
-    ironic.delete(f"/v1/nodes/{ironic.uuid()}/allocation", expect=404)
-    ironic.get(f"/v1/nodes/{node}")
+    ironic.delete(path, expect=404)
 
 
 @check_each(
@@ -230,14 +212,6 @@ def _(ironic: IronicUnderTest) -> None:
     ironic.patch(path, remove("/instance_uuid"), expect=ANY)
     ironic.get(path)
     ironic.get(f"/v1/allocations/{allocation}", expect=ANY)
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """a node with an allocation is not deleted"""
-    node = ironic.node(resource_class="gold")
-    allocate(ironic, GOLD)
-    ironic.delete(f"/v1/nodes/{node}", expect=409)
 
 
 @check
@@ -318,7 +292,8 @@ def _(ironic: IronicUnderTest) -> None:
     """an allocation that is not there"""
     ironic.get_each("/v1/allocations/", f"{ironic.uuid()}", "nothing", expect=404)
     ironic.get("/v1/allocations/a%20b", expect=ANY)
-    ironic.delete(f"/v1/allocations/{ironic.uuid()}", expect=404)
+    for path in ("allocations/{}", "nodes/{}/allocation"):
+        ironic.delete(f"/v1/{path.format(ironic.uuid())}", expect=404)
     ironic.get(f"/v1/nodes/{ironic.node()}/allocation", expect=404)
     ironic.get(f"/v1/nodes/{ironic.uuid()}/allocation", expect=400)
 

@@ -94,13 +94,6 @@ def _(ironic: IronicUnderTest) -> None:
     ironic.get(f"{path}?fields=protected,protected_reason")
 
 
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """a free node is not retired"""
-    node = ironic.node()
-    ironic.patch(f"/v1/nodes/{node}", add("/retired", True), expect=409)
-
-
 @check_each(
     ("an ISO image", {"boot_iso": "http://a/b.iso", "ironic_ramdisk_deploy": "True"}),
     ("the parts of an installation", IMAGE | INSTALLATION),

@@ -172,7 +172,8 @@ def _(ironic: IronicUnderTest) -> None:
 
 @check
 def _(ironic: IronicUnderTest) -> None:
-    """a reason for retirement needs retirement"""
+    """a reason for retirement needs retirement, which a free node can not have"""
+    ironic.patch(f"/v1/nodes/{ironic.node()}", add("/retired", True), expect=409)
     path = f"/v1/nodes/{ironic.node_with(provision_state='manageable')}"
     reason = replace("/retired_reason", "old")
     ironic.patch(path, reason, expect=400)

@@ -47,37 +47,13 @@ def _(ironic: IronicUnderTest) -> None:
 
 @check
 def _(ironic: IronicUnderTest) -> None:
-    """power is not touched while somebody works on the node"""
-    node = ironic.node_with(reservation="conductor-1")
-    answer = ironic.put(f"/v1/nodes/{node}/states/power", {"target": "power on"}, expect=409)
+    """a node that somebody works on is validated, but neither its power nor maintenance changes"""
+    path = f"/v1/nodes/{ironic.node_with(reservation='conductor-1', maintenance=True)}"
+    ironic.get(f"{path}/validate")
+    answer = ironic.put(f"{path}/states/power", {"target": "power on"}, expect=409)
     assert "locked" in answer.fault
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """maintenance can not be set while somebody works on the node"""
-    path = f"/v1/nodes/{ironic.node_with(reservation='conductor-1')}/maintenance"
-    ironic.put(path, {"reason": "a"}, expect=409)
-    ironic.delete(path, expect=409)
-
-
-@check_each("cleaning", "clean wait", "clean failed", "deploying", "active", "enroll", "rescue")
-def _(ironic: IronicUnderTest, state: str) -> None:
-    """whether power can be touched in state {}"""
-    node = ironic.node_with(provision_state=state)
-    answer = ironic.put(f"/v1/nodes/{node}/states/power", {"target": "power on"}, expect=ANY)
-    if answer.status == 202:
-        ironic.settle(node)
-    ironic.get(f"/v1/nodes/{node}?fields=power_state,target_power_state,last_error")
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """a node in maintenance can be switched"""
-    node = ironic.node_with(maintenance=True)
-    ironic.put(f"/v1/nodes/{node}/states/power", {"target": "power on"})
-    ironic.settle(node)
-    ironic.get(f"/v1/nodes/{node}")
+    ironic.put(f"{path}/maintenance", {"reason": "a"}, expect=409)
+    ironic.delete(f"{path}/maintenance", expect=409)
 
 
 @check
@@ -90,13 +66,19 @@ def _(ironic: IronicUnderTest) -> None:
         ironic.get(f"/v1/nodes/{node}")
 
 
-@check_each("rescue failed", "unrescue failed", "service failed", "error", "active")
-def _(ironic: IronicUnderTest, state: str) -> None:
-    """what has failed before is not said any more of a node in state {} that was switched"""
+@check_each(
+    *(("cleaning", ANY), ("clean wait", ANY), ("clean failed", 202), ("deploying", 202)),
+    *(("active", 202), ("enroll", 202), ("rescue", 202), ("error", 202)),
+    *(("rescue failed", 202), ("unrescue failed", 202), ("service failed", 202)),
+)
+def _(ironic: IronicUnderTest, state: str, status: int) -> None:
+    """what has failed before is not said any more of a node in state {} that could be switched"""
     for target in ("rebooting", "soft rebooting", "power on", "power off"):
-        node = ironic.node_with(provision_state=state, last_error="it broke")
-        ironic.put(f"/v1/nodes/{node}/states/power", {"target": target})
-        ironic.settle(node)
+        ill = {"last_error": "it broke", "maintenance": target == "power off"}
+        node = ironic.node_with(provision_state=state, **ill)
+        answer = ironic.put(f"/v1/nodes/{node}/states/power", {"target": target}, expect=status)
+        if answer.status == 202:
+            ironic.settle(node)
         ironic.get(f"/v1/nodes/{node}?fields=power_state,target_power_state,last_error")
 
 
@@ -118,31 +100,19 @@ def _(ironic: IronicUnderTest) -> None:
 
 @check
 def _(ironic: IronicUnderTest) -> None:
-    """maintenance is set with a reason, and cleared"""
-    path = f"/v1/nodes/{ironic.node()}"
+    """maintenance is set with a reason, which is text, and cleared, which ends a fault"""
+    node = ironic.node()
+    path = f"/v1/nodes/{node}"
     for body, reason in (({"reason": "ill"}, "ill"), ({"reason": "worse"}, "worse"), (None, None)):
         assert ironic.put(f"{path}/maintenance", body).status == 202
         assert ironic.get(path).body["maintenance_reason"] == reason
-    assert ironic.delete(f"{path}/maintenance").status == 202
-    body = ironic.get(path).body
-    assert (body["maintenance"], body["maintenance_reason"]) == (False, None)
-    ironic.delete(f"{path}/maintenance")
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """the reason for maintenance is text"""
-    path = f"/v1/nodes/{ironic.node()}/maintenance"
-    ironic.put_each(path, {"reason": 5}, {"colour": "red"}, expect=400)
-    ironic.get(path, expect=ANY)
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """maintenance ends a fault"""
-    node = ironic.node_with(maintenance=True, fault="power failure", maintenance_reason="x")
-    ironic.delete(f"/v1/nodes/{node}/maintenance")
-    ironic.get(f"/v1/nodes/{node}")
+    ironic.put_each(f"{path}/maintenance", {"reason": 5}, {"colour": "red"}, expect=400)
+    ironic.get(f"{path}/maintenance", expect=ANY)
+    ironic.set_node(node, fault="power failure", maintenance_reason="x")
+    for _ in range(2):
+        assert ironic.delete(f"{path}/maintenance").status == 202
+        body = ironic.get(path).body
+        assert (body["maintenance"], body["maintenance_reason"]) == (False, None)
 
 
 @check
@@ -204,11 +174,4 @@ def _(ironic: IronicUnderTest) -> None:
     """validation says which interfaces a node does not have"""
     kinds = ("rescue", "console", "bios", "raid", "inspect", "firmware")
     node = ironic.node(**{f"{kind}_interface": f"no-{kind}" for kind in kinds})
-    ironic.get(f"/v1/nodes/{node}/validate")
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """a node can be validated while somebody works on it"""
-    node = ironic.node_with(reservation="conductor-1", maintenance=True)
     ironic.get(f"/v1/nodes/{node}/validate")

@@ -35,6 +35,7 @@ def _(ironic: IronicUnderTest) -> None:
     answer = ironic.provision(node, "active")
     assert answer.status == 202
     assert ironic.get(path).body["provision_state"] == "active"
+    ironic.provision(node, "undeployed", version="1.10", expect=400)
     ironic.provision(node, "deleted")
     body = ironic.get(path).body
     assert body["provision_state"] == "available"
@@ -43,26 +44,15 @@ def _(ironic: IronicUnderTest) -> None:
 
 @check
 def _(ironic: IronicUnderTest) -> None:
-    """undeployed is another name of deleted"""
-    node = ironic.active_node()
-    ironic.provision(node, "undeployed", version="1.10", expect=400)
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """a deployment needs an image that can be checked"""
-    for info in ({}, {"image_source": "http://images/image"}, {"image_checksum": "0" * 32}):
-        node = ironic.node(instance_info=info)
-        ironic.provision(node, "active", expect=ANY)
+    """a deployment needs an image that can be checked, and no known power state"""
+    source, checksum = {"image_source": "http://images/image"}, {"image_checksum": "0" * 32}
+    for info, powered, expect in (
+        *(({}, True, ANY), (source, True, ANY), (checksum, True, ANY)),
+        (IMAGE, False, 202),
+    ):
+        node = ironic.node(instance_info=info, powered=powered)
+        ironic.provision(node, "active", expect=expect)
         ironic.get(f"/v1/nodes/{node}")
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """a node whose power state is unknown can be deployed all the same"""
-    node = ironic.node(powered=False, instance_info=IMAGE)
-    ironic.provision(node, "active")
-    ironic.get(f"/v1/nodes/{node}")
 
 
 @check
@@ -150,14 +140,6 @@ def _(ironic: IronicUnderTest) -> None:
     ironic.provision(node, "active", deploy_steps=[STEP], version="1.68", expect=406)
     ironic.provision(node, "clean", expect=400)
     ironic.provision(node, "service", expect=400)
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """manual cleaning with an unknown step fails"""
-    node = ironic.node_with(provision_state="manageable")
-    ironic.provision(node, "clean", clean_steps=[STEP])
-    ironic.get(f"/v1/nodes/{node}")
 
 
 @check

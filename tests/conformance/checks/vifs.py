@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.conformance.checks.nodes_patch import replace
 from tests.conformance.registry import check, check_each
-from tests.conformance.subject import ANY, IMAGE, IronicUnderTest
+from tests.conformance.subject import ANY, IMAGE, NEWEST, IronicUnderTest
 
 VIF = "6b9dc1b3-1b7e-44a5-9d44-61bd6ec4f2f0"
 OTHER = "d2c5e6a7-9d3d-4f0a-9e0e-3f3b2f1c0a11"
@@ -18,48 +18,6 @@ def node_and_port(ironic: IronicUnderTest, **fields: Any) -> tuple[str, str, str
     """A node with one port; its UUID, the path of its VIFs, that of its port."""
     node = ironic.node(**fields)
     return node, f"/v1/nodes/{node}/vifs", f"/v1/ports/{ironic.port(node)}"
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """a VIF is attached to a free port, listed, and detached"""
-    _, path, port = node_and_port(ironic)
-    assert ironic.get(path).body == {"vifs": []}
-    assert ironic.post(path, {"id": VIF}).status == 204
-    assert ironic.get(path).body == {"vifs": [{"id": VIF}]}
-    ironic.get(port)
-    assert ironic.delete(f"{path}/{VIF}").status == 204
-    assert ironic.get(path).body == {"vifs": []}
-    ironic.get(port)
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """a VIF is attached once"""
-    node, path, _ = node_and_port(ironic)
-    ironic.port(node, SECOND_MAC)
-    ironic.post(path, {"id": VIF})
-    assert VIF in ironic.post(path, {"id": VIF}, expect=409).fault
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """a VIF needs a free port"""
-    node = ironic.node()
-    path = f"/v1/nodes/{node}/vifs"
-    ironic.post(path, {"id": VIF}, expect=400)
-    ironic.port(node)
-    ironic.post(path, {"id": VIF})
-    ironic.post(path, {"id": OTHER}, expect=400)
-    ironic.get(path)
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """what is not attached can't be detached"""
-    _, path, _ = node_and_port(ironic)
-    ironic.delete(f"{path}/{VIF}", expect=400)
-    ironic.delete(path, expect=ANY)
 
 
 @check_each(
@@ -87,26 +45,18 @@ def _(ironic: IronicUnderTest) -> None:
 
 @check
 def _(ironic: IronicUnderTest) -> None:
-    """VIFs prefer ports that boot over the network"""
-    node = ironic.node()
+    """VIFs prefer a port group to a port, and of ports one that boots over the network"""
+    node, third = ironic.node(), ironic.uuid()
     ironic.port(node, pxe_enabled=False)
-    second = ironic.port(node, "02:00:00:00:00:02")
-    ironic.post(f"/v1/nodes/{node}/vifs", {"id": VIF})
-    body = ironic.get(f"/v1/ports/{second}").body
-    assert body["internal_info"] == {"tenant_vif_port_id": VIF}
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """VIFs prefer a port group to a port"""
-    node = ironic.node()
-    ironic.port(node)
+    booting = ironic.port(node, SECOND_MAC)
     with ironic.unrecorded():
         group = ironic.post("/v1/portgroups", {"node_uuid": node}).body["uuid"]
-    ironic.port(node, "02:00:00:00:00:02", portgroup_uuid=group)
-    ironic.post(f"/v1/nodes/{node}/vifs", {"id": VIF})
-    ironic.get(f"/v1/portgroups/{group}")
-    ironic.post(f"/v1/nodes/{node}/vifs", {"id": OTHER})
+    ironic.port(node, "02:00:00:00:00:03", portgroup_uuid=group)
+    for vif, path in ((VIF, f"portgroups/{group}"), (OTHER, f"ports/{booting}")):
+        ironic.post(f"/v1/nodes/{node}/vifs", {"id": vif})
+        body = ironic.get(f"/v1/{path}").body
+        assert body["internal_info"] == {"tenant_vif_port_id": vif}
+    ironic.post(f"/v1/nodes/{node}/vifs", {"id": third})
     ironic.get_each(f"/v1/nodes/{node}/", "vifs", "ports/detail")
     ironic.delete(f"/v1/nodes/{node}/vifs/{VIF}")
     ironic.get(f"/v1/portgroups/{group}")
@@ -114,24 +64,14 @@ def _(ironic: IronicUnderTest) -> None:
 
 @check
 def _(ironic: IronicUnderTest) -> None:
-    """VIFs are gone after the instance is torn down"""
-    node = ironic.active_node()
-    ironic.port(node)
-    path = f"/v1/nodes/{node}/vifs"
-    ironic.post(path, {"id": VIF})
-    ironic.get(path)
-    ironic.provision(node, "deleted")
-    assert ironic.get(path).body == {"vifs": []}
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """VIFs survive a deployment and a rebuild"""
+    """VIFs survive a deployment and a rebuild, and are gone after the instance is torn down"""
     node, path, _ = node_and_port(ironic, instance_info=IMAGE)
     ironic.post(path, {"id": VIF})
     for target in ("active", "rebuild"):
         ironic.provision(node, target)
-        ironic.get(path)
+        assert ironic.get(path).body == {"vifs": [{"id": VIF}]}
+    ironic.provision(node, "deleted")
+    assert ironic.get(path).body == {"vifs": []}
 
 
 @check
@@ -179,20 +119,30 @@ def _(ironic: IronicUnderTest) -> None:
     ironic.delete(path, expect=ANY)
 
 
-@check_each("active", "rescue", "rescue failed", "service failed", "deploy failed", "error")
-def _(ironic: IronicUnderTest, state: str) -> None:
-    """a VIF is attached and detached in state {}"""
+@check_each(
+    ("available", NEWEST),
+    *(("active", "1.38"), ("rescue", "1.38"), ("rescue failed", "1.38")),
+    *(("service failed", "1.38"), ("deploy failed", "1.38"), ("error", "1.38")),
+)
+def _(ironic: IronicUnderTest, state: str, version: str) -> None:
+    """a VIF is attached once, to a free port, and detached in state {}"""
     node = ironic.active_node(instance_uuid=ironic.uuid())
-    port = ironic.port(node)
     ironic.set_node(node, provision_state=state)
     path = f"/v1/nodes/{node}/vifs"
-    assert ironic.post(path, {"id": VIF}, version="1.38").status == 204
+    ironic.post(path, {"id": VIF}, version=version, expect=400)
+    port = ironic.port(node)
+    assert ironic.get(path).body == {"vifs": []}
+    assert ironic.post(path, {"id": VIF}, version=version).status == 204
     ironic.get(f"/v1/ports/{port}")
-    assert ironic.get(path, version="1.38").body == {"vifs": [{"id": VIF}]}
-    ironic.post(path, {"id": VIF}, version="1.38", expect=409)
-    ironic.post(path, {"id": OTHER}, version="1.38", expect=400)
-    assert ironic.delete(f"{path}/{VIF}", version="1.38").status == 204
-    ironic.delete(f"{path}/{VIF}", version="1.38", expect=400)
+    assert ironic.get(path, version=version).body == {"vifs": [{"id": VIF}]}
+    ironic.post(path, {"id": OTHER}, version=version, expect=400)
+    ironic.port(node, SECOND_MAC)
+    assert VIF in ironic.post(path, {"id": VIF}, version=version, expect=409).fault
+    assert ironic.delete(f"{path}/{VIF}", version=version).status == 204
+    assert ironic.get(path).body == {"vifs": []}
+    ironic.get(f"/v1/ports/{port}")
+    ironic.delete(f"{path}/{VIF}", version=version, expect=400)
+    ironic.delete(path, expect=ANY)
 
 
 @check
