@@ -177,28 +177,29 @@ def test_a_vanished_shard_is_withdrawn_and_looked_up_slowly(set_stage, fake, mon
 # -- nodes of others --------------------------------------------------------------
 
 
-def test_a_node_of_another_host_is_left_alone_with_one_warning(set_stage, nodes, caplog) -> None:
-    set_stage("compute1").begin()
-    other = set_stage("compute2").begin()
-    for _ in range(3):
-        other.service.refresh()
-    assert set(other.db.compute_nodes.owners(nodes).values()) == {"compute1"}
-    (warned,) = [line for line in caplog.messages if "records give to host compute1" in line]
-    assert all(node in warned for node in nodes)
-
-
-def test_a_record_that_another_host_just_wrote_is_not_taken_over(
-    set_stage, nodes, caplog, monkeypatch
+@pytest.mark.parametrize(
+    ("asked_before", "warning", "count"),
+    [
+        (False, "records give to host compute1", 1),
+        # It asked before there were records.
+        (True, "belongs to host compute1", 3),
+    ],
+    ids=["recorded long ago", "just written"],
+)
+def test_a_node_of_another_host_is_left_alone_with_one_warning(
+    set_stage, nodes, caplog, monkeypatch, asked_before, warning, count
 ) -> None:
     set_stage("compute1").begin()
     other = set_stage("compute2")
-    # It asked before there were records.
-    monkeypatch.setattr(other.virtapi, "node_owners", lambda uuids: {})
+    if asked_before:
+        monkeypatch.setattr(other.virtapi, "node_owners", lambda uuids: {})
     other.begin()
-    for _ in range(2):
+    for _ in range(3):
         other.service.refresh()
     assert set(other.db.compute_nodes.owners(nodes).values()) == {"compute1"}
-    assert len([line for line in caplog.messages if "belongs to host compute1" in line]) == 3
+    warnings = [line for line in caplog.messages if warning in line]
+    assert len(warnings) == count
+    assert all(node in " ".join(warnings) for node in nodes)
 
 
 def test_only_with_a_ring_do_records_change_their_host(set_stage, fake) -> None:
@@ -230,9 +231,10 @@ def away(stage: ServiceStage, seconds: float) -> None:
     stage.fake.faults.clear()
 
 
-def test_nodes_stay_offered_for_a_while_when_ironic_is_away(stage, nodes) -> None:
-    stage.db.compute_nodes.get(nodes[0])
-    away(stage, 270)
+@pytest.mark.parametrize(("limit", "seconds"), [(900, 270), (0, 7200)], ids=["limit", "none"])
+def test_nodes_stay_offered_for_a_while_when_ironic_is_away(set_stage, nodes, limit, seconds):
+    stage = set_stage(ironic={"inventory_max_age": limit}).begin()
+    away(stage, seconds)
     assert "Ironic could not be asked" in " ".join(stage.service.troubles())
     assert all(stage.db.compute_nodes.get(node).available for node in nodes)
     stage.service.refresh()
@@ -261,12 +263,6 @@ def test_pools_listed_too_long_ago_take_no_instance(set_stage: SetStage, nodes: 
     assert [(pool.total, pool.free) for pool in stage.db.pools.list()] == [(3, 0)]
     stage.service.refresh()
     assert [(pool.total, pool.free) for pool in stage.db.pools.list()] == [(3, 3)]
-
-
-def test_without_a_limit_nodes_of_an_old_list_are_offered(set_stage, nodes, fake) -> None:
-    stage = set_stage(ironic={"inventory_max_age": 0}).begin()
-    away(stage, 7200)
-    assert all(stage.db.compute_nodes.get(node).available for node in nodes)
 
 
 def test_a_node_given_back_is_found_soon_after_it_is_clean(set_stage, fake) -> None:
