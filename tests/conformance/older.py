@@ -78,7 +78,7 @@ _ROWS = (
     ),
     ("http: a body that comes in chunks is read", "a body in chunks was not read"),
     (
-        "ports: a port group *",
+        "nodes_show: a port group *",
         "fields of port groups were hidden by other versions",
     ),
     ("arguments: the ports of a port group have one physical network", "it was not checked"),

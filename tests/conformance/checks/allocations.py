@@ -44,15 +44,6 @@ def _(ironic: IronicUnderTest) -> None:
     ironic.get("/v1/allocations/mine")
 
 
-@check_each(52, 58, 60, 115)
-def _(ironic: IronicUnderTest, minor: int) -> None:
-    """an allocation at version 1.{} has the fields of that version"""
-    ironic.node(resource_class="gold")
-    with ironic.unrecorded():
-        allocation = allocate(ironic, GOLD)["uuid"]
-    ironic.get_each("/v1/", f"allocations/{allocation}", "allocations", version=f"1.{minor}")
-
-
 @check
 def _(ironic: IronicUnderTest) -> None:
     """a node with more traits than asked for is taken, one with fewer is not"""

@@ -164,15 +164,6 @@ def _(ironic: IronicUnderTest) -> None:
     ironic.patch(f"/v1/ports/{port}", other, expect=ANY)
 
 
-@check_each("1.23", "1.24")
-def _(ironic: IronicUnderTest, version: str) -> None:
-    """the port groups of a node, in detail, at version {}"""
-    node = ironic.node()
-    for path in ("", "/detail"):
-        ironic.get(f"/v1/nodes/{node}/portgroups{path}", version=version, expect=ANY)
-        ironic.get(f"/v1/nodes/nothing/portgroups{path}", version=version, expect=ANY)
-
-
 @check
 def _(ironic: IronicUnderTest) -> None:
     """the old way to a console leads there too"""

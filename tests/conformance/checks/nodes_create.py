@@ -12,21 +12,16 @@ DRIVER = {"driver": "fake-hardware"}
 
 @check
 def _(ironic: IronicUnderTest) -> None:
-    """a new node is in state enroll, with everything else at its default"""
+    """a new node is in state enroll, before 1.11 available, with all else at its default"""
+    for version, state in (("1.10", "available"), ("1.1", None), ("1.11", "enroll")):
+        made = ironic.post("/v1/nodes", DRIVER, version=version).body
+        assert made["provision_state"] == state
     answer = ironic.post("/v1/nodes", DRIVER)
     assert answer.status == 201
     assert answer.body["provision_state"] == "enroll"
     assert answer.body["power_state"] is None
     assert answer.headers["Location"].endswith(answer.body["uuid"])
     ironic.get(f"/v1/nodes/{answer.body['uuid']}")
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """up to version 1.10 a new node is available"""
-    for version, state in (("1.10", "available"), ("1.1", None), ("1.11", "enroll")):
-        answer = ironic.post("/v1/nodes", DRIVER, version=version)
-        assert answer.body["provision_state"] == state
 
 
 @check

@@ -119,24 +119,18 @@ def _(ironic: IronicUnderTest) -> None:
 
 @check
 def _(ironic: IronicUnderTest) -> None:
-    """a node that somebody works on is not patched"""
+    """a node is not patched while somebody works on it, or it is in transition"""
     node = ironic.node_with(reservation="conductor-1")
-    answer = ironic.patch(f"/v1/nodes/{node}", add("/extra/a", 1), expect=409)
-    assert "locked" in answer.fault
-    ironic.get(f"/v1/nodes/{node}")
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """a node is not patched while it is in transition"""
-    node = ironic.node()
+    path = f"/v1/nodes/{node}"
+    assert "locked" in ironic.patch(path, add("/extra/a", 1), expect=409).fault
+    ironic.get(path)
     for values, status in (
         ({"provision_state": "deploying", "target_provision_state": "active"}, 409),
         ({"power_state": "power off", "target_power_state": "power on"}, 409),
         ({"provision_state": "available", "target_provision_state": None}, ANY),
     ):
-        ironic.set_node(node, **values)
-        ironic.patch(f"/v1/nodes/{node}", add("/extra/a", 1), expect=status)
+        ironic.set_node(node, reservation=None, **values)
+        ironic.patch(path, add("/extra/a", 1), expect=status)
 
 
 @check_each(

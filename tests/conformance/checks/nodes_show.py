@@ -4,59 +4,80 @@
 
 from typing import Any
 
+from tests.conformance.checks.allocations import GOLD, allocate
 from tests.conformance.checks.nodes_patch import add, remove
 from tests.conformance.registry import check, check_each
 from tests.conformance.subject import IronicUnderTest
 
-# Where what a node shows changes, and the version before.
-VERSIONS = (
-    *(1, 2, 3, 4, 5, 6, 7, 11, 12, 13, 20, 21, 24, 30, 31, 32, 33, 37, 38, 40, 42, 44, 46, 47),
-    *(48, 49, 50, 51, 52, 61, 65, 66, 69, 75, 82, 83, 86, 87, 95, 103, 104, 109, 111, 115),
+SHOWN: dict[str, tuple[Any, ...]] = {
+    "a node": (
+        (
+            *(1, 2, 3, 4, 5, 6, 7, 11, 12, 13, 20, 21, 24, 30, 31, 32, 33, 37, 38, 40, 42, 44),
+            *(46, 47, 48, 49, 50, 51, 52, 61, 65, 66, 69, 75, 82, 83, 86, 87, 95, 103, 104, 109),
+            *(111, 115),
+        ),
+        *("nodes/{node}", "nodes", "nodes/detail"),
+    ),
+    "a node's page of states": ((1, 5, 12, 75, 115), "nodes/{node}/states"),
+    "a port": (
+        (1, 18, 19, 23, 24, 34, 53, 69, 88, 97, 109, 115),
+        *("ports/{port}", "ports", "ports/detail"),
+    ),
+    "a port group": (
+        (24, 26, 115),
+        *("portgroups/{group}", "portgroups/detail"),
+        *("nodes/{node}/portgroups", "nodes/{node}/portgroups/detail"),
+    ),
+    "an allocation": ((52, 58, 60, 115), "allocations/{allocation}", "allocations"),
+    "a driver": ((1, 14, 30, 31, 77, 115), "drivers"),
+}
+"""Pages, and the versions in which what they show changes, and before."""
+
+
+@check_each(
+    *(
+        (f"{what} at version 1.{minor}", minor, *pages)
+        for what, (minors, *pages) in SHOWN.items()
+        for minor in minors
+    )
 )
-
-
-@check_each(*VERSIONS)
-def _(ironic: IronicUnderTest, minor: int) -> None:
-    """a node at version 1.{} has the fields of that version"""
+def _(ironic: IronicUnderTest, _: str, minor: int, *pages: str) -> None:
+    """{} has the fields of that version"""
     node = ironic.node(resource_class="gold", traits=["CUSTOM_A"])
-    ironic.get_each("/v1/", f"nodes/{node}", "nodes", "nodes/detail", version=f"1.{minor}")
+    parts = {"node": node, "port": ironic.port(node)}
+    with ironic.unrecorded():
+        parts["group"] = ironic.post("/v1/portgroups", {"node_uuid": node}).body["uuid"]
+        if pages[0].startswith("allocations"):
+            parts["allocation"] = allocate(ironic, GOLD)["uuid"]
+    ironic.get_each("/v1/", *(page.format(**parts) for page in pages), version=f"1.{minor}")
 
 
 @check
 def _(ironic: IronicUnderTest) -> None:
-    """a node is found by name from version 1.5"""
-    ironic.node(name="n-1")
-    ironic.get("/v1/nodes/n-1", version="1.4", expect=404)
-    ironic.get("/v1/nodes/n-1", version="1.5")
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """a uuid without dashes finds no node"""
+    """a node is found by its name from version 1.5, and by its uuid with dashes"""
     node = "abcdefab-0000-4000-8000-000000000000"
     with ironic.unrecorded():
-        ironic.post("/v1/nodes", {"uuid": node, "driver": "fake-hardware"})
+        ironic.post("/v1/nodes", {"uuid": node, "driver": "fake-hardware", "name": "n-1"})
+    ironic.get("/v1/nodes/n-1", version="1.4", expect=404)
+    ironic.get("/v1/nodes/n-1", version="1.5")
     ironic.get(f"/v1/nodes/{node}")
     ironic.get(f"/v1/nodes/{node.replace('-', '')}", expect=404)
 
 
 @check
 def _(ironic: IronicUnderTest) -> None:
-    """only the fields that are asked for are shown"""
+    """only the fields that are asked for are shown, from version 1.8"""
     path = f"/v1/nodes/{ironic.node(resource_class='gold', traits=['CUSTOM_A'])}?fields="
     body = ironic.get(f"{path}uuid,name,resource_class").body
     assert set(body) == {"uuid", "name", "resource_class", "links"}
     ironic.get_each(path, "traits,properties", "name,name", "name&fields=extra")
     ironic.get(f"{path}conductor,allocation_uuid,chassis_uuid")
-    ironic.get(f"{path}created_at,updated_at", expect=400)
+    ironic.get_each(path, "created_at,updated_at", "colour", "uuid,colour", expect=400)
+    ironic.get_each(path, "links", "ports", "id", expect=400)
+    for one in (path, "/v1/nodes?fields="):
+        ironic.get(f"{one}uuid", version="1.7", expect=406)
+    ironic.get(f"{path}uuid", version="1.8")
     ironic.get(path)
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """a field that no node has can't be asked for"""
-    path = f"/v1/nodes/{ironic.node()}?fields="
-    ironic.get_each(path, "colour", "uuid,colour", "links", "ports", "id", expect=400)
 
 
 @check_each(
@@ -94,15 +115,6 @@ def _(ironic: IronicUnderTest, field: str, minor: int) -> None:
 
 @check
 def _(ironic: IronicUnderTest) -> None:
-    """before version 1.8 fields can't be chosen"""
-    node = ironic.node()
-    ironic.get(f"/v1/nodes/{node}?fields=uuid", version="1.7", expect=406)
-    ironic.get("/v1/nodes?fields=uuid", version="1.7", expect=406)
-    ironic.get(f"/v1/nodes/{node}?fields=uuid", version="1.8")
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
     """secrets are masked"""
     node = ironic.node(
         driver_info={"password": "a", "ipmi_password": "b", "address": "c"},
@@ -113,13 +125,6 @@ def _(ironic: IronicUnderTest) -> None:
     assert body["instance_info"]["configdrive"] == "******"
     assert body["instance_info"]["x"] == "g"
     ironic.get("/v1/nodes?detail=true")
-
-
-@check_each(1, 5, 12, 75, 115)
-def _(ironic: IronicUnderTest, minor: int) -> None:
-    """the states of a node have their own page at version 1.{}"""
-    node = ironic.node()
-    ironic.get(f"/v1/nodes/{node}/states", version=f"1.{minor}")
 
 
 @check

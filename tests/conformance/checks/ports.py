@@ -28,14 +28,6 @@ def _(ironic: IronicUnderTest) -> None:
     ironic.delete(f"/v1/ports/{port}", expect=404)
 
 
-@check_each(1, 18, 19, 23, 24, 34, 53, 69, 88, 97, 109, 115)
-def _(ironic: IronicUnderTest, minor: int) -> None:
-    """a port at version 1.{} has the fields of that version"""
-    node = ironic.node()
-    port = ironic.port(node)
-    ironic.get_each("/v1/", f"ports/{port}", "ports", "ports/detail", version=f"1.{minor}")
-
-
 @check
 def _(ironic: IronicUnderTest) -> None:
     """a port has what it was made with"""
@@ -190,13 +182,18 @@ def _(ironic: IronicUnderTest) -> None:
     ironic.get(path, expect=404)
 
 
-@check_each(23, 24, 26, 115)
-def _(ironic: IronicUnderTest, minor: int) -> None:
-    """a port group at version 1.{} has the fields of that version"""
+@check
+def _(ironic: IronicUnderTest) -> None:
+    """a port group, and those of a node, at version 1.23"""
     node = ironic.node()
     with ironic.unrecorded():
         group = ironic.post("/v1/portgroups", {"node_uuid": node}).body["uuid"]
-    ironic.get_each("/v1/portgroups/", group, "detail", version=f"1.{minor}")
+    for path in (f"portgroups/{group}", "portgroups/detail"):
+        ironic.get(f"/v1/{path}", version="1.23")
+    for path in ("", "/detail"):
+        ironic.get(f"/v1/nodes/{node}/portgroups{path}", version="1.23", expect=ANY)
+        for version in ("1.23", "1.24"):
+            ironic.get(f"/v1/nodes/nothing/portgroups{path}", version=version, expect=ANY)
 
 
 @check

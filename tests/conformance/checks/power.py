@@ -160,18 +160,13 @@ def _(ironic: IronicUnderTest, state: str) -> None:
 
 @check
 def _(ironic: IronicUnderTest) -> None:
-    """validation says for each interface whether it is ready"""
+    """validation says for each interface whether it is ready, and which are not there"""
+    kinds = ("rescue", "console", "bios", "raid", "inspect", "firmware")
+    node = ironic.node(**{f"{kind}_interface": f"no-{kind}" for kind in kinds})
+    ironic.get(f"/v1/nodes/{node}/validate")
     for info in ({}, IMAGE, {**IMAGE, "traits": ["CUSTOM_A"]}, {"traits": "CUSTOM_A"}):
         node = ironic.node(instance_info=info)
         ironic.get(f"/v1/nodes/{node}/validate")
     ironic.get_each("/v1/nodes/validate?", f"node={node}", f"node_uuid={node}")
     ironic.get("/v1/nodes/validate", expect=ANY)
     ironic.get(f"/v1/nodes/{node}/validate", version="1.1")
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """validation says which interfaces a node does not have"""
-    kinds = ("rescue", "console", "bios", "raid", "inspect", "firmware")
-    node = ironic.node(**{f"{kind}_interface": f"no-{kind}" for kind in kinds})
-    ironic.get(f"/v1/nodes/{node}/validate")

@@ -2,7 +2,7 @@
 
 """Everything but nodes: shards, conductors, drivers."""
 
-from tests.conformance.registry import check, check_each
+from tests.conformance.registry import check
 from tests.conformance.subject import ANY, IronicUnderTest
 
 
@@ -30,12 +30,6 @@ def _(ironic: IronicUnderTest) -> None:
     ironic.get(f"{path}?fields=colour", expect=ANY)
     ironic.get(f"{path}/conductor-2", expect=404)
     ironic.get(f"{path}?colour=red", expect=400)
-
-
-@check_each(1, 14, 30, 31, 77, 115)
-def _(ironic: IronicUnderTest, minor: int) -> None:
-    """drivers at version 1.{} have the fields of that version"""
-    ironic.get("/v1/drivers", version=f"1.{minor}")
 
 
 @check

@@ -20,15 +20,6 @@ def node_and_port(ironic: IronicUnderTest, **fields: Any) -> tuple[str, str, str
     return node, f"/v1/nodes/{node}/vifs", f"/v1/ports/{ironic.port(node)}"
 
 
-@check_each(
-    *(("no id", {}), ("an id that is a number", {"id": 5})),
-    *(("an id that is null", {"id": None}), ("a list", [])),
-)
-def _(ironic: IronicUnderTest, _: str, body: object) -> None:
-    """a VIF with {} is refused"""
-    ironic.post(node_and_port(ironic)[1], body, expect=400)
-
-
 @check
 def _(ironic: IronicUnderTest) -> None:
     """a VIF may say which port it wants from version 1.67"""
@@ -88,17 +79,6 @@ def _(ironic: IronicUnderTest) -> None:
 
 @check
 def _(ironic: IronicUnderTest) -> None:
-    """VIFs are neither attached nor detached while somebody works on the node"""
-    node, path, _ = node_and_port(ironic)
-    ironic.post(path, {"id": VIF})
-    ironic.set_node(node, reservation="conductor-1")
-    ironic.post(path, {"id": OTHER}, expect=409)
-    ironic.delete(f"{path}/{VIF}", expect=409)
-    ironic.get(path)
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
     """without a network interface any VIF is taken, and none is kept"""
     node = ironic.node(network_interface="noop")
     path = f"/v1/nodes/{node}/vifs"
@@ -136,7 +116,12 @@ def _(ironic: IronicUnderTest, state: str, version: str) -> None:
     ironic.get(f"/v1/ports/{port}")
     assert ironic.get(path, version=version).body == {"vifs": [{"id": VIF}]}
     ironic.post(path, {"id": OTHER}, version=version, expect=400)
+    ironic.set_node(node, reservation="conductor-1")
+    ironic.post(path, {"id": OTHER}, version=version, expect=409)
+    ironic.delete(f"{path}/{VIF}", version=version, expect=409)
+    ironic.set_node(node, reservation=None)
     ironic.port(node, SECOND_MAC)
+    ironic.post_each(path, {}, {"id": 5}, {"id": None}, [], version=version, expect=400)
     assert VIF in ironic.post(path, {"id": VIF}, version=version, expect=409).fault
     assert ironic.delete(f"{path}/{VIF}", version=version).status == 204
     assert ironic.get(path).body == {"vifs": []}

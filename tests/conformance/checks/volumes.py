@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.conformance.checks.nodes_patch import add, replace
 from tests.conformance.registry import check, check_each
-from tests.conformance.subject import ANY, IronicUnderTest
+from tests.conformance.subject import ANY, NEWEST, IronicUnderTest
 
 CONNECTORS, TARGETS = "/v1/volume/connectors", "/v1/volume/targets"
 
@@ -45,26 +45,6 @@ def _(ironic: IronicUnderTest) -> None:
 
 @check
 def _(ironic: IronicUnderTest) -> None:
-    """a volume target is made, shown, listed, changed and deleted"""
-    node = ironic.node()
-    body = target(
-        node, volume_id="v1", properties={"auth_password": "secret", "target_iqn": "iqn.x"}
-    )
-    answer = ironic.post(TARGETS, body)
-    assert answer.status == 201
-    path = f"{TARGETS}/{answer.body['uuid']}"
-    ironic.get(path)
-    ironic.get_each(TARGETS, "", "?detail=true", f"?node={node}")
-    ironic.get(f"/v1/nodes/{node}/volume/targets")
-    ironic.post(TARGETS, body, expect=409)
-    ironic.post(TARGETS, {**body, "boot_index": 1}, expect=ANY)
-    ironic.patch(path, replace("/volume_id", "v2"))
-    delete_switched_on_and_off(ironic, node, path)
-    ironic.get(path, expect=404)
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
     """volume connectors and targets need all that they are made of"""
     node = ironic.node()
     whole = {"node_uuid": node, "type": "iqn", "connector_id": "x"}
@@ -80,27 +60,30 @@ def _without_one(whole: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield {name: value for name, value in whole.items() if name != missing}
 
 
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """a volume target has the uuid that it is given, and notes"""
+@check_each("1.38", NEWEST)
+def _(ironic: IronicUnderTest, version: str) -> None:
+    """a volume target is made with a uuid and notes, shown, listed, changed, deleted: {}"""
     node, other = ironic.node(), ironic.node()
-    uuid, old = ironic.uuid(), {"version": "1.38"}
-    body = target(
-        node,
-        uuid=uuid,
-        volume_id="v1",
-        properties={"target_iqn": "iqn.x", "auth_password": "secret"},
-        extra={"instance_uuid": other},
-    )
-    ironic.post(TARGETS, body, **old)
-    ironic.post(TARGETS, body, expect=409, **old)
+    uuid = ironic.uuid()
+    secret = {"target_iqn": "iqn.x", "auth_password": "secret"}
+    notes = {"uuid": uuid, "extra": {"instance_uuid": other}}
+    body = target(node, volume_id="v1", properties=secret, **notes)
+    path = f"{TARGETS}/{uuid}"
+    assert ironic.post(TARGETS, body, version=version).status == 201
+    ironic.post(TARGETS, body, expect=409, version=version)
     ironic.post(TARGETS, {**body, "boot_index": 1}, expect=409)
-    ironic.get_each(TARGETS, f"/{uuid}", f"?node={node}&detail=true", **old)
-    ironic.get(f"{TARGETS}?node={other}&detail=true", **old)
+    del body["uuid"]
+    ironic.post(TARGETS, body, expect=409)
+    ironic.post(TARGETS, {**body, "boot_index": 1}, expect=ANY)
+    lists = ("", "?detail=true", f"?node={node}", f"?node={node}&detail=true")
+    ironic.get_each(TARGETS, f"/{uuid}", *lists, f"?node={other}&detail=true", version=version)
     ironic.get(f"{TARGETS}?node={ironic.uuid()}&detail=true", expect=404)
-    ironic.get(f"{CONNECTORS}?node={node}&detail=true", **old)
-    ironic.delete(f"{TARGETS}/{uuid}", **old)
-    ironic.delete(f"{TARGETS}/{uuid}", expect=404, **old)
+    ironic.get(f"{CONNECTORS}?node={node}&detail=true", version=version)
+    ironic.get(f"/v1/nodes/{node}/volume/targets")
+    ironic.patch(path, replace("/volume_id", "v2"))
+    delete_switched_on_and_off(ironic, node, path)
+    ironic.get(path, expect=404)
+    ironic.delete(path, expect=404, version=version)
 
 
 @check
