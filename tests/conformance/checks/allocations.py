@@ -57,24 +57,18 @@ def _(ironic: IronicUnderTest) -> None:
 
 @check
 def _(ironic: IronicUnderTest) -> None:
-    """only candidates are taken, by uuid or by name"""
-    _, second = ironic.node(resource_class="gold"), ironic.node(resource_class="gold")
+    """only candidates are taken, by uuid or by name, and are refused at once if there are none"""
+    ironic.node(resource_class="gold")
+    second = ironic.node(resource_class="gold")
     third = ironic.node(resource_class="gold", name="n")
+    for candidates in ([ironic.uuid()], ["nothing"], "n", [5], ["a b"]):
+        ironic.post("/v1/allocations", {**GOLD, "candidate_nodes": candidates}, expect=400)
     for candidate, taken in ((second, second), ("n", third), (second, None)):
         allocation = allocate(ironic, {**GOLD, "candidate_nodes": [candidate]})
         assert allocation["node_uuid"] == taken
         assert (allocation["state"] == "error") == (taken is None)
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """a candidate that does not exist is refused at once"""
-    ironic.node(resource_class="gold")
-    for candidates in ([ironic.uuid()], ["nothing"], "n", [5], ["a b"]):
-        ironic.post("/v1/allocations", {**GOLD, "candidate_nodes": candidates}, expect=400)
-    ironic.node(resource_class="gold")
     allocate(ironic, {**GOLD, "candidate_nodes": []})
-    assert len(ironic.get("/v1/allocations").body["allocations"]) == 1
+    assert len(ironic.get("/v1/allocations").body["allocations"]) == 4
 
 
 @check
@@ -88,18 +82,6 @@ def _(ironic: IronicUnderTest) -> None:
     ironic.get(f"/v1/nodes/{free}")
     ironic.delete(f"/v1/allocations/{second['uuid']}")
     ironic.get(f"/v1/nodes/{taken}")
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """asked for again under the same uuid, an allocation stays as it was made"""
-    node, other = ironic.node(resource_class="gold"), ironic.node(resource_class="gold")
-    body = {**GOLD, "uuid": ironic.uuid(), "candidate_nodes": [node], "extra": {"a": 1}}
-    allocate(ironic, body)
-    ironic.post("/v1/allocations", {**body, "candidate_nodes": [other]}, expect=409)
-    found = ironic.get(f"/v1/allocations/{body['uuid']}").body
-    assert (found["node_uuid"], found["candidate_nodes"]) == (node, [node])
-    ironic.get(f"/v1/nodes/{other}")
 
 
 @check_each(
@@ -140,14 +122,20 @@ def _(ironic: IronicUnderTest) -> None:
 
 @check
 def _(ironic: IronicUnderTest) -> None:
-    """a uuid and a name are used once"""
-    for _ in range(2):
-        ironic.node(resource_class="gold")
-    allocation = allocate(ironic, {**GOLD, "name": "a"})
-    answer = ironic.post("/v1/allocations", {**GOLD, "uuid": allocation["uuid"]}, expect=409)
-    assert allocation["uuid"] in answer.fault
-    ironic.post("/v1/allocations", {**GOLD, "name": "a"}, expect=409)
-    assert len(ironic.get("/v1/allocations").body["allocations"]) == 1
+    """a uuid and a name are used once, and asked for again an allocation stays as it was made"""
+    node, other = ironic.node(resource_class="gold"), ironic.node(resource_class="gold")
+    body = {**GOLD, "uuid": ironic.uuid(), "name": "a", "extra": {"a": 1}}
+    allocate(ironic, {**body, "candidate_nodes": [node]})
+    answer = ironic.post("/v1/allocations", {**body, "candidate_nodes": [other]}, expect=409)
+    assert body["uuid"] in answer.fault
+    ironic.post_each(
+        "/v1/allocations",
+        *({**GOLD, "uuid": body["uuid"]}, {**GOLD, "name": "a"}),
+        expect=409,
+    )
+    (found,) = ironic.get("/v1/allocations").body["allocations"]
+    assert (found["node_uuid"], found["candidate_nodes"]) == (node, [node])
+    ironic.get_each("/v1/", f"allocations/{body['uuid']}", f"nodes/{other}")
 
 
 @check_each("allocations/{uuid}", "allocations/mine", "nodes/{node}/allocation")

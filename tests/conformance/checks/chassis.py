@@ -63,24 +63,18 @@ def _(ironic: IronicUnderTest, what: str, values: dict[str, object]) -> None:
 
 @check
 def _(ironic: IronicUnderTest) -> None:
-    """a node goes into a chassis and out of it, and keeps it from being deleted"""
+    """a node goes into a known chassis and out of it, and keeps it from being deleted"""
     uuid = _chassis(ironic)
     node, removal = ironic.node(chassis_uuid=uuid), remove("/chassis_uuid")
+    path = f"/v1/nodes/{node}"
     ironic.node()
-    ironic.get(f"/v1/nodes/{node}?fields=chassis_uuid")
+    ironic.get(f"{path}?fields=chassis_uuid")
     ironic.get_each("/v1/", f"nodes?chassis_uuid={uuid}", f"chassis/{uuid}/nodes")
     ironic.delete(f"/v1/chassis/{uuid}", expect=400)
-    ironic.patch(f"/v1/nodes/{node}", removal, version="1.24", expect=406)
-    ironic.patch(f"/v1/nodes/{node}", removal)
+    ironic.patch(path, removal, version="1.24", expect=406)
+    ironic.patch(path, removal)
     ironic.delete(f"/v1/chassis/{uuid}")
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """nodes of an unknown chassis are not found, and none goes into one"""
-    path = f"/v1/nodes/{ironic.node()}"
-    ironic.get_each(
-        "/v1/", f"nodes?chassis_uuid={UNKNOWN}", f"chassis/{UNKNOWN}/nodes", expect=404
-    )
+    unknown = (f"nodes?chassis_uuid={UNKNOWN}", f"chassis/{UNKNOWN}/nodes")
+    ironic.get_each("/v1/", *unknown, expect=404)
     ironic.patch(path, add("/chassis_uuid", UNKNOWN), expect=400)
     ironic.post("/v1/nodes", {"driver": "fake-hardware", "chassis_uuid": UNKNOWN}, expect=400)

@@ -14,29 +14,20 @@ OTHER_MAC = "02:00:00:00:00:02"
 def _(ironic: IronicUnderTest) -> None:
     """a port is made, shown, listed, changed and deleted"""
     node = ironic.node()
-    answer = ironic.post("/v1/ports", {"node_uuid": node, "address": MAC})
-    assert answer.status == 201
-    port = answer.body["uuid"]
-    ironic.get(f"/v1/ports/{port}")
-    ironic.get("/v1/ports")
-    ironic.get("/v1/ports/detail")
-    ironic.get(f"/v1/nodes/{node}/ports")
-    ironic.get(f"/v1/nodes/{node}/ports/detail")
-    ironic.patch_each(f"/v1/ports/{port}", replace("/address", OTHER_MAC), add("/extra/a", 1))
-    assert ironic.delete(f"/v1/ports/{port}").status == 204
-    ironic.get(f"/v1/ports/{port}", expect=404)
-    ironic.delete(f"/v1/ports/{port}", expect=404)
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """a port has what it was made with"""
     link = {"switch_id": "0a:1b:2c:3d:4e:5f", "port_id": "Ethernet3/1", "switch_info": "switch1"}
-    made = {"uuid": ironic.uuid(), "node_uuid": ironic.node(), "address": "02:00:00:00:00:0A"}
+    made = {"uuid": ironic.uuid(), "node_uuid": node, "address": "02:00:00:00:00:0A"}
     made |= {"extra": {"a": 1}, "pxe_enabled": False, "local_link_connection": link}
     made |= {"physical_network": "physnet1", "is_smartnic": False, "name": "eth0"}
     assert ironic.post("/v1/ports", made).body["address"] == "02:00:00:00:00:0a"
-    ironic.get("/v1/ports/eth0")
+    answer = ironic.post("/v1/ports", {"node_uuid": node, "address": MAC})
+    assert answer.status == 201
+    path = f"ports/{answer.body['uuid']}"
+    lists = ("ports", "ports/detail", f"nodes/{node}/ports", f"nodes/{node}/ports/detail")
+    ironic.get_each("/v1/", path, "ports/eth0", *lists)
+    ironic.patch_each(f"/v1/{path}", replace("/address", OTHER_MAC), add("/extra/a", 1))
+    assert ironic.delete(f"/v1/{path}").status == 204
+    ironic.get(f"/v1/{path}", expect=404)
+    ironic.delete(f"/v1/{path}", expect=404)
 
 
 @check
