@@ -81,19 +81,6 @@ def _(ironic: IronicUnderTest) -> None:
     assert ironic.get(f"/v1/nodes/{node}?fields=lessee").body["lessee"] == "p1"
 
 
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """a protected node says why"""
-    node = ironic.active_node()
-    path = f"/v1/nodes/{node}"
-    ironic.patch(path, add("/protected", True), add("/protected_reason", "runs the till"))
-    body = ironic.get(f"{path}?fields=protected,protected_reason").body
-    assert body["protected_reason"] == "runs the till"
-    ironic.get(f"{path}?fields=protected_reason", version="1.47", expect=406)
-    ironic.patch(path, remove("/protected"))
-    ironic.get(f"{path}?fields=protected,protected_reason")
-
-
 @check_each(
     ("an ISO image", {"boot_iso": "http://a/b.iso", "ironic_ramdisk_deploy": "True"}),
     ("the parts of an installation", IMAGE | INSTALLATION),

@@ -54,7 +54,7 @@ def _(ironic: IronicUnderTest, _: str, minor: int, *pages: str) -> None:
 
 @check
 def _(ironic: IronicUnderTest) -> None:
-    """a node is found by its name from version 1.5, and by its uuid with dashes"""
+    """a node, with all its pages, is found by its name from version 1.5, or by its whole uuid"""
     node = "abcdefab-0000-4000-8000-000000000000"
     with ironic.unrecorded():
         ironic.post("/v1/nodes", {"uuid": node, "driver": "fake-hardware", "name": "n-1"})
@@ -62,6 +62,12 @@ def _(ironic: IronicUnderTest) -> None:
     ironic.get("/v1/nodes/n-1", version="1.5")
     ironic.get(f"/v1/nodes/{node}")
     ironic.get(f"/v1/nodes/{node.replace('-', '')}", expect=404)
+    ironic.get_each(
+        f"/v1/nodes/{ironic.uuid()}",
+        *("", "/states", "/ports", "/portgroups", "/traits", "/vifs", "/volume/targets"),
+        *("/validate", "/management/boot_device", "/history", "/states/console"),
+        expect=404,
+    )
 
 
 @check
@@ -125,14 +131,3 @@ def _(ironic: IronicUnderTest) -> None:
     assert body["instance_info"]["configdrive"] == "******"
     assert body["instance_info"]["x"] == "g"
     ironic.get("/v1/nodes?detail=true")
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """a node that is not there has no pages"""
-    ironic.get_each(
-        f"/v1/nodes/{ironic.uuid()}",
-        *("", "/states", "/ports", "/portgroups", "/traits", "/vifs", "/volume/targets"),
-        *("/validate", "/management/boot_device", "/history", "/states/console"),
-        expect=404,
-    )

@@ -32,17 +32,7 @@ def _(ironic: IronicUnderTest) -> None:
 
 @check
 def _(ironic: IronicUnderTest) -> None:
-    """a MAC address is used once"""
-    node, other = ironic.node(), ironic.node()
-    ironic.port(node)
-    ironic.post("/v1/ports", {"node_uuid": other, "address": MAC}, expect=409)
-    port = ironic.port(other, OTHER_MAC)
-    ironic.patch(f"/v1/ports/{port}", replace("/address", MAC), expect=409)
-
-
-@check
-def _(ironic: IronicUnderTest) -> None:
-    """a port needs a node and a MAC address"""
+    """a port needs a node and a MAC address, which no other port has"""
     node, whole = {"node_uuid": ironic.node()}, {"address": MAC}
     ironic.post_each(
         "/v1/ports",
@@ -52,6 +42,10 @@ def _(ironic: IronicUnderTest) -> None:
         *({**node, "address": wrong} for wrong in ("02-00-00-00-00-01", "02:00:00:00:00:0g")),
         expect=400,
     )
+    first, second = ironic.port(node["node_uuid"]), ironic.port(ironic.node(), OTHER_MAC)
+    ironic.post("/v1/ports", {"node_uuid": ironic.node(), **whole}, expect=409)
+    ironic.patch(f"/v1/ports/{second}", replace("/address", MAC), expect=409)
+    ironic.get(f"/v1/ports/{first}")
 
 
 @check

@@ -190,9 +190,15 @@ def _(ironic: IronicUnderTest, state: str) -> None:
 
 @check
 def _(ironic: IronicUnderTest) -> None:
-    """protection does not keep a server on its node"""
+    """a protected node says why, and keeps its instance's disk, but not the instance"""
     node = ironic.active_node(instance_uuid=ironic.uuid())
     path = f"/v1/nodes/{node}"
+    why = f"{path}?fields=protected,protected_reason"
+    ironic.patch(path, add("/protected", True), add("/protected_reason", "runs the till"))
+    assert ironic.get(why).body["protected_reason"] == "runs the till"
+    ironic.get(f"{path}?fields=protected_reason", version="1.47", expect=406)
+    ironic.patch(path, remove("/protected"))
+    ironic.get(why)
     ironic.patch(path, add("/protected", True))
     ironic.patch(path, add("/instance_info", {}), remove("/instance_uuid"))
     assert ironic.get(path).body["protected"]
@@ -202,11 +208,10 @@ def _(ironic: IronicUnderTest) -> None:
 @check_each(*(one for one in STATES if one not in ("active", "rescue")))
 def _(ironic: IronicUnderTest, state: str) -> None:
     """an instance is not protected in state {}"""
-    node = ironic.node_with(provision_state=state)
-    path = f"/v1/nodes/{node}"
+    path = f"/v1/nodes/{ironic.node_with(provision_state=state)}"
     ironic.patch(path, add("/protected", True), expect=409)
-    ironic.patch(path, add("/protected_reason", "a server"), expect=ANY)
-    ironic.patch(path, add("/protected", False), expect=ANY)
+    later = (add("/protected_reason", "a server"), add("/protected", False))
+    ironic.patch_each(path, *later, expect=ANY)
     ironic.get(path)
 
 
