@@ -166,7 +166,7 @@ def _(ironic: IronicUnderTest) -> None:
 
 @check
 def _(ironic: IronicUnderTest) -> None:
-    """a reason for retirement needs retirement, which a free node can not have"""
+    """a reason for retirement needs retirement, which a free node cannot have"""
     ironic.patch(f"/v1/nodes/{ironic.node()}", add("/retired", True), expect=409)
     path = f"/v1/nodes/{ironic.node_with(provision_state='manageable')}"
     reason = replace("/retired_reason", "old")

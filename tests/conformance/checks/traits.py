@@ -29,7 +29,7 @@ def _(ironic: IronicUnderTest) -> None:
 
 @check
 def _(ironic: IronicUnderTest) -> None:
-    """traits are a list of texts, each of which is a trait"""
+    """traits are a list of texts, and each is the name of a trait"""
     path = f"/v1/nodes/{ironic.node(traits=['CUSTOM_A'])}/traits"
     for body in ({}, {"traits": None}, {"traits": "CUSTOM_A"}, {"traits": [5]}, [], {"a": 1}):
         ironic.put(path, body, expect=400)
