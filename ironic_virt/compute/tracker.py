@@ -211,7 +211,7 @@ class Tracker:
 
     def _delete(self, uuid: str) -> None:
         try:
-            self._nodes.delete(uuid, host=self._host)
+            self._nodes.delete(self._host, uuid)
             LOG.info("Node %s is gone from Ironic; its record is deleted", uuid)
         except ComputeNodeNotFound as error:
             LOG.debug("%s", error)

@@ -147,15 +147,14 @@ class ComputeNodes(Part):
         return sum(connection.execute(page).rowcount for page in pages)
 
     @writes
-    def delete(self, connection: sa.Connection, uuid: str, *, host: str | None = None) -> None:
-        """Delete the record of a node that Ironic no longer has.
+    def delete(self, connection: sa.Connection, host: str, uuid: str) -> None:
+        """Delete the record of a service's node that Ironic no longer has.
 
-        :param host: only if the record is this service's.
-        :raises ComputeNodeNotFound: there is none.
+        :raises ComputeNodeNotFound: the service has none.
         :raises ComputeNodeInUse: an instance has the node, or has claimed it.
         """
         node = get(connection, uuid, lock=True)
-        if host not in {None, node.host}:
+        if node.host != host:
             raise errors.ComputeNodeNotFound(uuid, "")
         check_unused(connection, node)
         connection.execute(sa.delete(_NODE).where(_NODE.c.uuid == uuid))

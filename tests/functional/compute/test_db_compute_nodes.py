@@ -85,23 +85,24 @@ def test_only_its_owner_deletes_a_record_and_not_one_in_use(db: Database) -> Non
     used, free = free_node(db, "one"), free_node(db, "one")
     made = create_building(db, new_instance(), used)
     with pytest.raises(errors.ComputeNodeInUse) as raised:
-        db.compute_nodes.delete(used.uuid)
+        db.compute_nodes.delete("one", used.uuid)
     assert raised.value.server == made.uuid
     release(db, made.uuid)
     with pytest.raises(errors.ComputeNodeInUse):
-        db.compute_nodes.delete(used.uuid)
+        db.compute_nodes.delete("one", used.uuid)
     with pytest.raises(errors.ComputeNodeNotFound):
-        db.compute_nodes.delete(free.uuid, host="two")
-    db.compute_nodes.delete(free.uuid, host="one")
-    for method in (db.compute_nodes.get, db.compute_nodes.delete):
-        with pytest.raises(errors.ComputeNodeNotFound, match=free.uuid):
-            method(free.uuid)
+        db.compute_nodes.delete("two", free.uuid)
+    db.compute_nodes.delete("one", free.uuid)
+    with pytest.raises(errors.ComputeNodeNotFound, match=free.uuid):
+        db.compute_nodes.delete("one", free.uuid)
+    with pytest.raises(errors.ComputeNodeNotFound, match=free.uuid):
+        db.compute_nodes.get(free.uuid)
 
 
 def test_a_node_that_comes_back_has_a_new_record(db: Database) -> None:
     node = free_node(db, "one")
-    for _ in range(2):
-        db.compute_nodes.delete(node.uuid)
+    for host in ("one", "two"):
+        db.compute_nodes.delete(host, node.uuid)
         assert db.compute_nodes.save("two", [report(uuid=node.uuid)]) == {}
     assert db.compute_nodes.get(node.uuid).host == "two"
 

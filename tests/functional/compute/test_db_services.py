@@ -86,7 +86,7 @@ def test_a_service_that_is_up_or_owns_something_is_not_deleted(db: Database, clo
     with pytest.raises(errors.ServiceInUse):
         db.services.delete("one")
     failed(db, made.uuid, TaskState.SPAWNING, Fault("no"), released=True)
-    db.compute_nodes.delete(node.uuid)
+    db.compute_nodes.delete("one", node.uuid)
     db.services.delete("one")
     assert db.services.list() == []
     with pytest.raises(errors.ServiceNotFound):
