@@ -136,8 +136,7 @@ def make_info(request: DeployRequest, node: Node, more: Mapping[str, str]) -> di
         raise exceptions.ImageRefused(
             node.uuid,
             instance.uuid,
-            f"to be installed by Anaconda, image {without_credentials(image.id)} needs the "
-            f"properties {lacking}",
+            f"for Anaconda, image {without_credentials(image.id)} needs the properties {lacking}",
         )
     flavor = instance.flavor
     name = _NOT_STORABLE.sub("?", instance.display_name or instance.name)

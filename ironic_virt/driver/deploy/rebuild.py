@@ -37,7 +37,6 @@ from ironic_virt.virt import DeployRequest
 LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
 _SAY_ALL = (exceptions.RebuildFailed, exceptions.BuildAborted, exceptions.WaitCancelled)
 
 
@@ -135,8 +134,8 @@ class _Attempt:
             self.disk = Disk.UNKNOWN
         self._held = Held(self._site, self._instance, node)
         # If so, a former process has taken the protection off.
-        self._is_unprotected = is_marked or resources.is_rebuild_pending(node)
-        self._is_prepared = self._is_unprotected
+        self._is_prepared = is_marked or resources.is_rebuild_pending(node)
+        self._is_unprotected = self._is_prepared
         return node
 
     # -- configure and request ------------------------------------------------
@@ -144,9 +143,7 @@ class _Attempt:
     def _begin(self, info: Mapping[str, Any], drive: config_drive.Form | None) -> None:
         node, service = self._held.node, self._site.service
         service.report_progress(self._instance, "configuring", node.provision_state)
-        changes = rebuild_info.configure_patch(
-            node.instance_info or {}, info, with_drive=drive is not None
-        )
+        changes = rebuild_info.configure_patch(node, info, with_drive=drive is not None)
         self._is_prepared = True
         self._is_unprotected |= resources.is_protected_here(node)
         _, rest = config_drive.write_with(
@@ -191,11 +188,9 @@ class _Attempt:
         """
         node = self._held.node
         try:
-            current: Node | None = self._site.client.get_node(node.uuid)
+            current = self._site.client.get_node(node.uuid)
         except exceptions.IronicError:
-            current = None
-        if current is None:
-            raise error
+            raise error from None
         if has_moved(node, current):
             if drive is not None or self._steps or is_ambiguous(node, current):
                 raise error

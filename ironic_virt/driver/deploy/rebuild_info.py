@@ -79,7 +79,8 @@ def _overwritten(former: Mapping[str, Any], info: Mapping[str, Any]) -> dict[str
     """What a rebuild overwrites or removes, without the contents of a config drive."""
     names = instance_info.own_names(former) | instance_info.FOUND_BY_IRONIC | info.keys()
     values = {
-        name: HIDDEN if name in _CONFIG_DRIVE else former[name] for name in names & former.keys()
+        name: HIDDEN if name in _CONFIG_DRIVE else former[name]
+        for name in sorted(names & former.keys())
     }
     mark = values.get(resources.REBUILD_MARK)
     if isinstance(mark, dict):
@@ -89,13 +90,14 @@ def _overwritten(former: Mapping[str, Any], info: Mapping[str, Any]) -> dict[str
 
 
 def configure_patch(
-    former: Mapping[str, Any], wanted: Mapping[str, Any], *, with_drive: bool
+    node: Node, wanted: Mapping[str, Any], *, with_drive: bool
 ) -> list[dict[str, Any]]:
     """The patch that makes a node ready for a rebuild; what an operator has written stays.
 
     :param with_drive: a config drive comes with the request.  If none does, that of
         the former deployment goes, or Ironic would put it on again.
     """
+    former = node.instance_info or {}
     gone = instance_info.own_names(former) | instance_info.FOUND_BY_IRONIC
     kept = {key: value for key, value in former.items() if key not in gone}
     drops = frozenset() if with_drive else _CONFIG_DRIVE

@@ -181,7 +181,7 @@ def unavailable(status: int = 503, retry_after: float | None = None) -> exceptio
     ("after", "rules", "times"),
     [
         ([30, 5], {}, [0, 33.75, 33.75 + 5.625]),
-        # A date in the past counts as 0, and is no sooner than any other.
+        # A date in the past counts as 0, and comes no sooner than another.
         ([0] * 2, {}, [0, 2.0, 5.0]),
         # A last try at the end of the budget.
         ([86400], {}, [0, 120]),

@@ -206,7 +206,7 @@ def test_in_pools_an_earlier_request_may_get_another_domain(set_stage: SetStage)
     assert len(fake.allocations()) == 1
 
 
-def test_a_pool_says_what_is_free_in_each_domain_and_a_node_its_own(fake, set_stage) -> None:
+def test_a_pool_says_what_is_free_in_each_domain(fake, set_stage) -> None:
     nodes = [rack(fake, name) for name in ("r1", "r1", "r2")]
     nodes.append(fake.add_node(ports=1, resource_class="gold"))
 

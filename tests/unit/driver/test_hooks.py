@@ -278,7 +278,7 @@ def test_documents_are_as_the_hooks_want_them(set_stage, fake, node, form) -> No
         first, *added = drive["network_data"]["links"]
         assert first["vif_id"] == VIF
         assert added == [LINK, LINK]
-        # The password is no hook's business, and is there all the same.
+        # No hook sees the password, and it is there all the same.
         told = {"uuid": INSTANCE, "admin_pass": SECRET, "rack": "r1", "meta": {"seen": ["uuid"]}}
         assert drive["meta_data"] == told
     assert SECRET not in repr(GIVEN)

@@ -176,7 +176,7 @@ def configures(method: str, path: str, body: Any) -> bool:
         ({"maintenance": True}, exceptions.NodeNotAvailable, "maintenance"),
     ],
 )
-def test_a_node_that_is_lost_before_its_deployment_is_not_deployed(
+def test_a_node_lost_before_its_deployment_is_not_deployed(
     our_stage, our_node, fields, error, says, moment
 ) -> None:
     fake = our_stage.fake

@@ -243,7 +243,7 @@ STOPS: dict[str, tuple[Act, dict[str, Any], type[Exception], str | None]] = {
 
 
 @pytest.mark.parametrize(("begin", "fault", "error", "says"), STOPS.values(), ids=STOPS)
-def test_a_destroy_that_is_stopped_does_not_pretend_and_is_done_later(
+def test_a_destroy_that_is_stopped_is_done_later(
     fake, set_stage, node, begin, fault, error, says
 ) -> None:
     stage = set_stage(fake, api_max_retries=1, unprovision_timeout=60)
