@@ -97,11 +97,11 @@ def configure_patch(
     :param with_drive: a config drive comes with the request.  If none does, that of
         the former deployment goes, or Ironic would put it on again.
     """
-    former = node.instance_info or {}
-    gone = instance_info.own_names(former) | instance_info.FOUND_BY_IRONIC
-    kept = {key: value for key, value in former.items() if key not in gone}
+    info_before = node.instance_info or {}
+    gone = instance_info.own_names(info_before) | instance_info.FOUND_BY_IRONIC
+    kept = {key: value for key, value in info_before.items() if key not in gone}
     drops = frozenset() if with_drive else _CONFIG_DRIVE
-    return instance_info.make_patch(former, {**kept, **wanted}, drops=drops)
+    return instance_info.make_patch(info_before, {**kept, **wanted}, drops=drops)
 
 
 def put_back(node: Node) -> list[dict[str, Any]]:
