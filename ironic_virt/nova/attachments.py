@@ -3,8 +3,7 @@
 """A server's ports and volumes, as nova-compute asks for them.
 
 Nova makes the ports in Neutron and leaves them unbound; Ironic binds each one, when the
-node is deployed or the interface attached.  Ironic also picks
-the port of the node that it gets.
+node is deployed or the interface attached, and picks the port of the node that it gets.
 
 Nova attaches volumes in Cinder, for which it needs to know the node, and hands over what
 Cinder has said with the spawn.  Ironic connects them when it deploys the node, so those
@@ -25,7 +24,7 @@ from ironic_virt.nova import values
 from ironic_virt.nova.errors import Doing, translated
 from ironic_virt.nova.virtapi import NovaVirtAPI
 
-_WHEN = "Ironic connects a node's volumes when it deploys it. Name them when the server is created"
+_HOW = "Ironic connects a node's volumes when it deploys it. Name them when the server is created"
 
 
 class _Placed:
@@ -78,13 +77,15 @@ class Attachments:
         with self._records.noting(Doing.NETWORKS, instance):
             self._driver.prepare_networks_before_block_device_mapping(instance, vifs)
 
+    def plug_vifs(self, instance: Any, network_info: Any) -> None:
+        """Nothing: a VIF is attached for as long as the node has the instance."""
+
+    unplug_vifs = plug_vifs
+
     # -- the ports of a server that is there ----------------------------------
 
     def attach_interface(self, context: Any, instance: Any, image_meta: Any, vif: Any) -> None:
-        """Attach an interface; if that fails, Nova releases the port.
-
-        Nova's answer gives no reason, so the reason is kept with the server's actions.
-        """
+        """Attach an interface; the reason of a failure is kept, since Nova's answer has none."""
         with self._records.noting(Doing.ATTACH_INTERFACE, instance):
             self._driver.attach_interface(instance, values.single_vif(vif))
 
@@ -137,7 +138,7 @@ class Attachments:
     ) -> None:
         """Refused; Nova gives the volume back, and its user reads why."""
         with translated(Doing.VOLUMES, instance):
-            raise exceptions.OperationNotSupported("attaching a volume to a running server", _WHEN)
+            raise exceptions.OperationNotSupported("attaching a volume to a running server", _HOW)
 
     def detach_volume(
         self,
@@ -149,6 +150,4 @@ class Attachments:
     ) -> None:
         """Refused; the volume stays the server's."""
         with translated(Doing.VOLUMES, instance):
-            raise exceptions.OperationNotSupported(
-                "detaching a volume from a running server", _WHEN
-            )
+            raise exceptions.OperationNotSupported("detaching a volume of a running server", _HOW)
