@@ -61,9 +61,10 @@ def _allocate_again(finding: Finding, placement: PlacementClient, ironic: Ironic
     records = (record for cell in known for record in cells.records(cell, [provider]))
     if place not in {record.name for record in records}:
         raise NoLongerSo(f"provider {provider} is not that of {place}, where the server is now")
+    name = resources.node_inventory(node).placement_class
     owner = server.project_id or "", server.user_id or ""
     # The finding of an allocation that is elsewhere is about the provider that it is from.
-    name = placement.allocate(uuid, provider, *owner, instead_of=finding.about)
+    placement.allocate(uuid, provider, name, *owner, instead_of=finding.about)
     return f"allocated {name} of {provider}"
 
 

@@ -65,6 +65,10 @@ class Hosts:
     flavors: Sequence[Flavor] = ()
     default_zone: str = "nova"
 
+    def is_asked_alone(self, name: str) -> bool:
+        """Whether a flavor asks for a resource class, and for no other; if there are flavors."""
+        return not self.flavors or any(flavor.classes == {name} for flavor in self.flavors)
+
     def zone(self, host: str) -> str:
         """A host's availability zone."""
         zones = (each.zone for each in self.aggregates if host in each.hosts and each.zone)

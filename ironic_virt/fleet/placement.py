@@ -128,12 +128,13 @@ class PlacementClient:
         self,
         consumer: str,
         provider: str,
+        name: str,
         project: str,
         user: str,
         *,
         instead_of: str | None = None,
-    ) -> str:
-        """Allocate one of what a provider has to a consumer, by one request.
+    ) -> None:
+        """Allocate one of a resource class of a provider to a consumer, by one request.
 
         Placement allocates nothing from a reserved inventory, and that of a node with a server
         is reserved.  So the reservation is lifted for that moment; another server that is
@@ -141,14 +142,8 @@ class PlacementClient:
 
         :param instead_of: the provider whose allocation goes; the consumer keeps all others,
             such as the bandwidth of its ports.
-        :returns: the resource class.
-        :raises PlacementFailed: also if the provider has several classes.
         """
-        stocks: Mapping[str, Any] = self.of(provider, "inventories")
-        if len(stocks) != 1:
-            names = ", ".join(sorted(stocks)) or "none"
-            raise PlacementFailed(f"provider {provider} must have one resource class, has {names}")
-        ((name, stock),) = stocks.items()
+        stock = self._json(f"/resource_providers/{provider}/inventories/{name}")
         held = self._json(f"/allocations/{consumer}")
         kept = {
             other: {"resources": allocation["resources"]}
@@ -169,18 +164,14 @@ class PlacementClient:
         finally:
             if is_lifted:
                 self.reserve(provider, name)
-        return name
 
     def change_aggregates(self, provider: str, left: set[str], joined: set[str]) -> None:
         """Have a provider, if it exists, leave some aggregates and join others."""
         path = f"/resource_providers/{provider}/aggregates"
-        answer = self.ask("get", path, good=(_OK, _NOT_FOUND))
-        if answer.status_code == _NOT_FOUND:
-            return
-        body = answer.json()
-        aggregates = set(body["aggregates"])
+        body = self.ask("get", path, good=(_OK, _NOT_FOUND)).json()
+        aggregates = set(body.get("aggregates", ()))
         merged = aggregates - left - zones.marks(left) | joined | zones.marks(joined - aggregates)
-        if aggregates != merged:
+        if "aggregates" in body and aggregates != merged:
             self.ask("put", path, {**body, "aggregates": sorted(merged)}, good=(_OK,))
 
     def offer(
@@ -207,10 +198,8 @@ class PlacementClient:
 
 def seconds_ahead(date: str | None, now: Callable[[], float] = time.time) -> float | None:
     """How far a server's clock is ahead, by its ``Date`` header, which has whole seconds."""
-    if date is None:
-        return None
     try:
-        ahead = email.utils.parsedate_to_datetime(date).timestamp() - now()
+        ahead = email.utils.parsedate_to_datetime(date or "").timestamp() - now()
     except (TypeError, ValueError, OverflowError):
         return None
     return 0.0 if abs(ahead) < 1.0 else ahead

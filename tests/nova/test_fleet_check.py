@@ -119,7 +119,14 @@ class TestCheck(Fleet):
         (row,) = self.fleet(*fix, "allocation-missing", "--apply")
         assert f"left alone: node {self.other} carries server {self.server_id}" in row["Outcome"]
         self.fake.set_node(self.other, instance_uuid=None)
-        self.fake.set_node(self.taken, instance_uuid=self.server_id)
+        # Nova's provider.yaml may add a class, which flavors ask for along with the node's.
+        self.fake.set_node(self.taken, instance_uuid=self.server_id, provision_updated_at=None)
+        stocks = f"/resource_providers/{self.taken}/inventories"
+        call("post", "/resource_classes", {"name": "CUSTOM_LICENSE"})
+        body = call("get", stocks)
+        body["inventories"]["CUSTOM_LICENSE"] = {"total": 4}
+        call("put", stocks, body)
+        assert self.check() == {"allocation-missing": self.server_id}
         self.fleet(*fix, "allocation-missing", "--apply")
         after = call("get", f"/allocations/{self.server_id}")["allocations"]
         assert {one: each["resources"] for one, each in after.items()} == {

@@ -30,7 +30,6 @@ GONE = dataclasses.replace(ALIVE, deleted=True)
 def placement() -> Any:
     client = mock.create_autospec(PlacementClient, instance=True)
     client.consumer_type.return_value = "INSTANCE"
-    client.allocate.return_value = deployments.GOLD
     return client
 
 

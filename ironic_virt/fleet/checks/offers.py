@@ -21,6 +21,7 @@ from ironic_virt.fleet.deployment import (
     pools,
 )
 from ironic_virt.fleet.findings import CRITICAL, ERROR, WARNING, Problems, Table, check
+from ironic_virt.virt import NodeInventory
 
 REPORTED_AFTER = datetime.timedelta(minutes=10)
 """After so long a change of a node should have reached Placement: several refreshes."""
@@ -29,14 +30,16 @@ _REFRESH = "restart nova-compute on {host}, or look in its log for why it does n
 CHECKS: Table = {}
 
 
-def _list_reported(fleet: Deployment) -> Iterator[tuple[Node, str, dict[str, str]]]:
-    """Nodes that have a record and a provider, the provider's uuid and their host."""
+def _list_reported(
+    fleet: Deployment,
+) -> Iterator[tuple[Node, NodeInventory, str, dict[str, str]]]:
+    """Nodes with a record and a provider, what they offer, the provider's uuid and their host."""
     for node in fleet.nodes.values():
         record = fleet.node_records.get(node.uuid)
         if record is None or record.uuid not in fleet.placement.providers:
             continue
         if not _changed_lately(node, fleet.read_at):
-            yield node, record.uuid, {"host": record.host}
+            yield node, resources.node_inventory(node), record.uuid, {"host": record.host}
 
 
 def _changed_lately(node: Node, now: datetime.datetime) -> bool:
@@ -44,9 +47,7 @@ def _changed_lately(node: Node, now: datetime.datetime) -> bool:
         changed = datetime.datetime.fromisoformat(node.provision_updated_at or "")
     except ValueError:
         return False
-    if changed.tzinfo is None:
-        changed = changed.replace(tzinfo=datetime.UTC)
-    return now - changed < REPORTED_AFTER
+    return now - changed.replace(tzinfo=changed.tzinfo or datetime.UTC) < REPORTED_AFTER
 
 
 @check(
@@ -54,33 +55,33 @@ def _changed_lately(node: Node, now: datetime.datetime) -> bool:
     f"ironic-virt-fleet check --fix offered-unavailable --apply; and {_REFRESH}",
 )
 def _find_offered_unavailable(fleet: Deployment) -> Problems:
-    for node, provider, host in _list_reported(fleet):
-        if reason := resources.why_not_free(node):
-            for name in sorted(fleet.placement.offers(provider)):
+    for node, inventory, provider, host in _list_reported(fleet):
+        reason = resources.why_not_free(node)
+        for name in sorted(fleet.placement.offers(provider)) if reason else ():
+            # Nova's provider.yaml may add classes, which are only used along with the node's.
+            if name == inventory.placement_class or fleet.hosts.is_asked_alone(name):
                 facts = {**host, "provider": provider, "resource_class": name}
                 yield node.uuid, f"Placement offers its {name}, but {reason}", facts
 
 
 @check(CHECKS, "reserved-differs", WARNING, _REFRESH)
 def _find_reserved_differs(fleet: Deployment) -> Problems:
-    for node, provider, host in _list_reported(fleet):
-        inventory = resources.node_inventory(node)
-        if inventory.reserved or fleet.placement.offers(provider):
-            continue
+    for node, inventory, provider, host in _list_reported(fleet):
         stock = fleet.placement.stocks.get(provider, {}).get(inventory.placement_class)
-        if stock is not None and stock.reserved >= stock.total:
+        is_reserved = stock is not None and stock.reserved >= stock.total
+        if is_reserved and not (inventory.reserved or fleet.placement.offers(provider)):
             yield node.uuid, "it is free, but reserved in Placement", host
 
 
 @check(CHECKS, "inventory-differs", ERROR, _REFRESH)
 def _find_inventory_differs(fleet: Deployment) -> Problems:
-    for node, provider, host in _list_reported(fleet):
-        name = resources.node_inventory(node).placement_class
+    for node, inventory, provider, host in _list_reported(fleet):
+        name = inventory.placement_class
         stocks = fleet.placement.stocks.get(provider)
         classes = set(fleet.placement.offers(provider) if stocks is None else stocks)
         # What the lists don't show may be allocated.
         missing = {name} - {""} - classes if stocks is not None else ()
-        if missing or classes - {name}:
+        if missing or any(map(fleet.hosts.is_asked_alone, classes - {name})):
             shown = ", ".join(sorted(classes)) or "nothing"
             yield node.uuid, f"Placement has {shown}, but its class is {name or 'not set'}", host
         elif stocks and stocks[name].total != 1:
@@ -91,7 +92,7 @@ def _find_inventory_differs(fleet: Deployment) -> Problems:
 def _find_traits_differ(fleet: Deployment) -> Problems:
     known = fleet.placement.traits
     traits_of = grouped((provider, trait) for trait, each in known.items() for provider in each)
-    for node, provider, host in _list_reported(fleet):
+    for node, _, provider, host in _list_reported(fleet):
         traits = set(traits_of.get(provider, ()))
         added = {name for name in traits - node.traits if not name.startswith(CAPABILITY_TRAITS)}
         missing = (node.traits & known.keys()) - traits

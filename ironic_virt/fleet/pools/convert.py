@@ -143,22 +143,20 @@ class _Steps:
         server, instances, uuid = move.server, models.Instance, target.resource.uuid
         with self._stopped() as session:
             # Nova's API deletes a server of a stopped service by itself; it waits for this.
-            row = session.execute(
-                sa.select(instances.id)
-                .where(
-                    instances.uuid == server.uuid,
-                    instances.host == self.service.host,
-                    instances.node == server.node,
-                    instances.task_state.is_(None),
-                    instances.deleted == 0,
-                )
-                .with_for_update()
-            ).first()
+            own = (
+                instances.uuid == server.uuid,
+                instances.host == self.service.host,
+                instances.node == server.node,
+                instances.task_state.is_(None),
+                instances.deleted == 0,
+            )
+            row = session.execute(sa.select(instances.id).where(*own).with_for_update()).first()
             record = self._own_record(session, uuid)
             if row is None or record is None:
                 raise MoveRefused("its records have just changed")
             owner = server.project_id or "", server.user_id or ""
-            self.world.placement.allocate(server.uuid, uuid, *owner, instead_of=move.source)
+            name = target.inventory.placement_class
+            self.world.placement.allocate(server.uuid, uuid, name, *owner, instead_of=move.source)
             moment = datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
             row_values = {"node": target.name, "compute_id": record.id, "updated_at": moment}
             session.execute(sa.update(instances).where(instances.id == row.id).values(row_values))
