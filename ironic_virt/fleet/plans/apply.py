@@ -83,8 +83,11 @@ class Decision:
     moves: bool = False
 
 
-def decide(seen: Seen, is_begun: bool = False) -> Decision:
-    """Decide what to do for a change; of one in the journal, aggregates may be left to do."""
+def decide(seen: Seen, is_begun: bool = False, group: str | None = None) -> Decision:
+    """Decide what to do for a change; of one in the journal, aggregates may be left to do.
+
+    :param group: the conductor group that the new service serves; ``None``: any.
+    """
     change, node, record = seen.change, seen.node, seen.record
     before, after = change.host
     if isinstance(node, exceptions.IronicError):
@@ -106,6 +109,8 @@ def decide(seen: Seen, is_begun: bool = False) -> Decision:
     moves = owners != {after}
     if not sets_shard and not moves:
         return Decision(Effect.WOULD if is_begun else Effect.ALREADY)
+    if group is not None and group.lower() != (node.conductor_group or "").lower():
+        return Decision(Effect.REFUSED, f"its conductor group is now {node.conductor_group!r}")
     uuids = [server.uuid for server in seen.servers]
     is_busy = any(server.task_state is not None for server in seen.servers)
     if not is_busy and uuids != ([node.instance_uuid] if node.instance_uuid else []):
@@ -168,10 +173,12 @@ def run(
             world.check()
             batch = changes[begin : begin + BATCH]
             unended = journal.unended() if journal is not None else ()
-            observed = _look(batch, world, pool)
-            looks = [
-                (seen, decide(seen, undo or seen.change.node in unended)) for seen in observed
-            ]
+            looks = list[tuple[Seen, Decision]]()
+            for seen in _look(batch, world, pool):
+                node, (_, host) = seen.change.node, seen.change.host
+                # What is taken back goes where it was.
+                group = None if undo else plan.services[host].conductor_group
+                looks.append((seen, decide(seen, undo or node in unended, group)))
             chosen = [look for look in looks if look[1].outcome is Effect.WOULD][:remaining]
             remaining -= len(chosen)
             reports: dict[str, Report[Change]] = {}

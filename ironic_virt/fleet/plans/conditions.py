@@ -96,10 +96,11 @@ def findings(deployment: Deployment, plan: Plan, *, half_way: bool = False) -> l
     nodes = {uuid for change in plan.changes for uuid in (change.node, change.server) if uuid}
     sources = {change.host[0] for change in plan.moved} - {change.host[1] for change in plan.moved}
     new = {change.node for change in plan.changes if change.host[0] is None}
+    ignored = _HARMLESS | _HALF_WAY if half_way else _HARMLESS
 
     def matters(finding: Finding) -> bool:
         code, about = finding.code, finding.about
-        accepted = code in _HARMLESS or (code in plan.accepted and code not in _NEVER)
+        accepted = code in ignored or (code in plan.accepted and code not in _NEVER)
         if code == "server-in-another-zone":
             # The zone of the target was accepted.
             accepted |= deployment.hosts.zone(finding.facts["host"]) in plan.accepted
@@ -107,9 +108,7 @@ def findings(deployment: Deployment, plan: Plan, *, half_way: bool = False) -> l
             return False
         if about in plan.services:
             return code not in _SOURCE or about not in sources
-        return bool(nodes & {about, *finding.facts.values()}) and not (
-            half_way and code in _HALF_WAY
-        )
+        return bool(nodes & {about, *finding.facts.values()})
 
     return [finding for finding in checks.run(deployment) if matters(finding)]
 

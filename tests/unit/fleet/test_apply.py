@@ -23,7 +23,7 @@ from ironic_virt.fleet.plans import apply, journal, plan, strategies
 from ironic_virt.fleet.plans.apply import Decision, Effect, MoveRefused, Report, Seen
 from ironic_virt.fleet.plans.plan import Change, Plan, PlanRefused
 from ironic_virt.fleet.stopped import Watched
-from tests.unit.fleet.deployments import NOW, changed, fleet, node_uuid
+from tests.unit.fleet.deployments import NOW, changed, fleet, node_uuid, with_options
 
 
 class Killed(BaseException):
@@ -216,6 +216,21 @@ def test_a_limit_leaves_the_rest_to_the_next_run(tmp_path: Path) -> None:
     assert world.state() == wanted(deployment, made)
 
 
+def test_a_node_that_has_left_the_group_stays_and_goes_back_nevertheless(tmp_path: Path) -> None:
+    path, deployment = tmp_path / "plan.yaml", fleet({"compute-a": 2, "compute-b": 0})
+    for host in FORMER:
+        deployment = with_options(deployment, host, shard=host, conductor_group="")
+    plan.write(strategies.drain(deployment, *FORMER[:1], FORMER[1:]), path)
+    world, before = World(deployment), World(deployment).state()
+    for undo, host, node in ((False, FORMER[0], node_uuid(1)), (True, FORMER[1], node_uuid(2))):
+        world.stop(host)
+        world.nodes[node] = changed(world.nodes[node], conductor_group="x")
+        found = {one.change.node: one.outcome for one in carry(world, path, undo=undo)}
+        assert found.pop(node_uuid(2)) is Effect.DONE
+        assert found == ({} if undo else {node_uuid(1): Effect.REFUSED})
+    assert world.state() == before
+
+
 def test_a_dry_run_changes_nothing(tmp_path: Path) -> None:
     _, world, made = given((3, 3), tmp_path / "plan.yaml")
     before = world.state()
@@ -279,7 +294,7 @@ KEPT: Mapping[str, Any] = {}
 
 def seen(node=KEPT, record=KEPT, server=KEPT, source=KEPT, target=KEPT, servers=1) -> Seen:
     """All as the plan wants it: compute-a is stopped; with other fields, or ``None``: gone."""
-    found = fleet({"compute-a": 2, "compute-b": 0}, shards=False)
+    found = fleet({"compute-a": 2, "compute-b": 0}, shards=False, conductor_group="blue")
     row = found.node_records[node_uuid(2)]
     stopped = changed(found.service_of["compute-a"], forced_down=True)
     known = {"compute-a": stopped, "compute-b": found.service_of["compute-b"]}
@@ -323,13 +338,19 @@ DECISIONS: dict[str, tuple[dict[str, Any], Effect, str]] = {
     "the server has moved": ({"node": {"shard": "b"}, "server": AT_B}, Effect.WOULD, ""),
     "busy": ({"server": {"task_state": "rebuilding"}}, Effect.WAITS, "is rebuilding"),
     "another server": ({"server": {"uuid": "other"}}, Effect.REFUSED, "it carries"),
+    "another group": ({"node": {"conductor_group": "x"}}, Effect.REFUSED, "group is now 'x'"),
+    "in another group later": (
+        {"node": {"shard": "b", "conductor_group": "x"}, "record": AT_B, "server": AT_B},
+        Effect.ALREADY,
+        "",
+    ),
     "done": ({"node": {"shard": "B"}, "record": AT_B, "server": AT_B}, Effect.ALREADY, ""),
 }
 
 
 @pytest.mark.parametrize(("now", "outcome", "why"), DECISIONS.values(), ids=DECISIONS)
 def test_the_decision(now: dict[str, Any], outcome: Effect, why: str) -> None:
-    decision = apply.decide(seen(**now))
+    decision = apply.decide(seen(**now), group="Blue")
     assert decision.outcome is outcome
     assert why in decision.reason
     assert (decision.sets_shard or decision.moves) is (outcome is Effect.WOULD)
