@@ -15,9 +15,9 @@ from ironic_virt.cmd import arguments, output
 from ironic_virt.cmd.commands import Row, argument, flag, one_of, several
 from ironic_virt.cmd.fleet import FleetCommand
 from ironic_virt.fleet.deployment import Deployment
+from ironic_virt.fleet.plans import conditions, strategies, summary
 from ironic_virt.fleet.plans import journal as journals
 from ironic_virt.fleet.plans import plan as plans
-from ironic_virt.fleet.plans import strategies, summary
 from ironic_virt.fleet.plans.plan import Plan
 from ironic_virt.sharding.selector import same_shard
 
@@ -167,4 +167,10 @@ class Move(_PlanCommand):
         if not chosen:
             origin = args.source or args.shard or args.file or "the command line"
             self.refuse(f"no node is chosen: {origin} has none")
-        return strategies.move(deployment, chosen, args.targets, number=args.number, **rules)
+        plan = strategies.move(deployment, chosen, args.targets, number=args.number, **rules)
+        for uuid in sorted({*args.nodes, *args.listed} - {each.node for each in plan.changes}):
+            if conditions.is_strange(deployment, deployment.nodes[uuid]):
+                self.say(f"Left out: Nova does not know the instance of node {uuid}")
+            elif uuid not in deployment.owner_of:
+                self.say(f"Left out: no service has a record of node {uuid}")
+        return plan
