@@ -81,7 +81,7 @@ class Harm(Fleet):
     def test_unnamed_services_are_left_alone_and_unfit_ones_get_none(self) -> None:
         # Without a file nobody knows which shard a service serves.
         self.refused("--service-conf", "drain", A, files=())
-        self.refused("no other service is named", "drain", A, files=(A,))
+        self.refused("only other services can take", "drain", A, files=(A,))
         self.refused("some nodes are with compute-a, which was not named", "drain", A, files=(B,))
         self.refused("compute-typo", "move", "--to", "compute-typo", "--from", A)
         # Files that were swapped.

@@ -13,13 +13,7 @@ from collections.abc import Iterator
 from ironic_virt.baremetal.node import Node
 from ironic_virt.driver import resources
 from ironic_virt.driver.pools import names
-from ironic_virt.fleet.deployment import (
-    CAPABILITY_TRAITS,
-    Deployment,
-    grouped,
-    pool_name,
-    pools,
-)
+from ironic_virt.fleet.deployment import CAPABILITY_TRAITS, Deployment, grouped, pool_name, pools
 from ironic_virt.fleet.findings import CRITICAL, ERROR, WARNING, Problems, Table, check
 from ironic_virt.virt import NodeInventory
 

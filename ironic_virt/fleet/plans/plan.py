@@ -21,6 +21,7 @@ import yaml
 
 from ironic_virt import exceptions
 from ironic_virt.fleet.options import ServiceOptions, without_file
+from ironic_virt.sharding.selector import same_shard
 
 VERSION = 2
 
@@ -48,7 +49,7 @@ class Change(msgspec.Struct, frozen=True, order=True, omit_defaults=True):
     @property
     def is_needed(self) -> bool:
         """Whether there is anything to do."""
-        return self.shard[0] != self.shard[1] or self.moves_record
+        return not same_shard(*self.shard) or self.moves_record
 
 
 class Assumed(msgspec.Struct, frozen=True, omit_defaults=True):

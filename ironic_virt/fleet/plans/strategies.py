@@ -88,8 +88,8 @@ def drain(deployment: Deployment, host: str, targets: Sequence[str], **more: Any
     """All nodes of a service go to others, by :func:`move`; nothing else moves."""
     if not (nodes := nodes_of(deployment, host)):
         raise PlanRefused(f"{host} has no nodes")
-    if not targets:
-        raise PlanRefused(f"no other service is named to take the nodes of {host}")
+    if not targets or host in targets:
+        raise PlanRefused(f"only other services can take the nodes of {host}; name them with --to")
     return move(deployment, nodes, targets, strategy=f"drain {host}", **more)
 
 

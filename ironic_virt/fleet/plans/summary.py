@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from ironic_virt.fleet.deployment import Deployment
 from ironic_virt.fleet.plans.plan import Plan
+from ironic_virt.sharding.selector import same_shard
 
 
 class ServiceSummary(NamedTuple):
@@ -42,7 +43,7 @@ def rows(deployment: Deployment, plan: Plan) -> list[ServiceSummary]:
 def instructions(plan: Plan, deployment: Deployment, path: str) -> Iterator[str]:
     """What to do, in order."""
     steps = plan.steps()
-    shards = sum(change.shard[0] != change.shard[1] for change in plan.changes)
+    shards = sum(not same_shard(*change.shard) for change in plan.changes)
     yield (
         f"{shards:,} nodes get another shard; {len(plan.moved):,} records move, "
         f"{sum(step.servers for step in steps):,} of them with a server"

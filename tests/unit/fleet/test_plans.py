@@ -193,6 +193,8 @@ REFUSED: dict[str, tuple[Callable[[Deployment], Deployment], str]] = {
 @pytest.mark.parametrize(("spoil", "why"), REFUSED.values(), ids=REFUSED)
 def test_what_is_refused(spoil: Callable[[Deployment], Deployment], why: str) -> None:
     assert len(drained(three()).changes) == 2
+    with pytest.raises(PlanRefused, match="only other services can take"):
+        strategies.drain(three(), A, [A, B])
     with pytest.raises(PlanRefused, match=why):
         drained(spoil(three()))
 
@@ -251,7 +253,7 @@ def test_a_server_follows_a_record_that_has_moved() -> None:
 def test_nodes_of_somebody_else_are_left_alone() -> None:
     strange = {
         "free": node(51),
-        "ours": node(52, shard="COMPUTE-B"),
+        "ours": node(52, shard="COMPUTE-C"),
         "another cloud's": node(53, shard="prod"),
         "enrolled": node(54, provision_state="enroll"),
         "in a pool": node(55, resource_class="silver"),
@@ -288,6 +290,11 @@ def test_a_service_keeps_the_shard_of_its_file() -> None:
     plan = strategies.keep(deployment, accepted=accepted)
     assert {host: one.shard for host, one in plan.services.items()} == {A: "rack-a", B: "rack-b"}
     assert [one.shard for one in plan.changes] == [(None, "rack-a")] * 2 + [(None, "rack-b")] * 2
+    # Shards differ in more than capitals.
+    capital = with_node(deployment, node_uuid(1), shard="RACK-A")
+    plan = strategies.keep(capital, accepted=accepted)
+    assert node_uuid(1) not in {one.node for one in plan.changes}
+    assert next(summary.instructions(plan, capital, "p")).startswith("3 nodes get another shard")
     grouped = with_options(deployment, A, conductor_group="")
     with pytest.raises(PlanRefused, match="in conductor group 'x', but compute-a serves ''"):
         strategies.keep(with_node(grouped, node_uuid(1), conductor_group="x"))
