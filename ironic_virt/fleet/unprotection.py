@@ -39,6 +39,9 @@ def _unprotected(node: Node, client: IronicClient, *, dry_run: bool) -> tuple[Ef
         # With the claim, Ironic refuses it if the node is another server's by now.
         patch = claim.claim_patch(fresh, fresh.instance_uuid or "")
         client.patch_node(node.uuid, patch + protection.unprotect_patch(fresh))
+    except exceptions.IronicUnreachable:
+        # Each try takes minutes.
+        raise
     except exceptions.IronicVirtError as exc:
         return Effect.FAILED, str(exc)
     return Effect.DONE, ""

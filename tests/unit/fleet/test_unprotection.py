@@ -4,9 +4,11 @@
 
 from collections.abc import Iterator
 from typing import Any
+from unittest import mock
 
 import pytest
 
+from ironic_virt import exceptions
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.http.retry import RetryPolicy
 from ironic_virt.driver import resources
@@ -75,6 +77,15 @@ def test_only_what_this_package_protects_is_taken_off(fake, client) -> None:
     assert (fake.node(ours)["protected"], fake.node(theirs)["protected"]) == (False, True)
     again = unprotect_nodes(deployment, [HOST], client, dry_run=False)
     assert outcomes(again)[ours] is Effect.ALREADY
+
+
+def test_a_silent_ironic_is_not_asked_for_each_node(fake, client, monkeypatch) -> None:
+    deployment = deployed(client, protected(fake, 1), protected(fake, 2))
+    silent = mock.Mock(side_effect=exceptions.IronicUnreachable("gone"))
+    monkeypatch.setattr(client, "get_node", silent)
+    with pytest.raises(exceptions.IronicUnreachable):
+        list(unprotect_nodes(deployment, [HOST], client, dry_run=False))
+    assert silent.call_count == 1
 
 
 def test_a_node_that_is_now_another_servers_stays_protected(fake, client) -> None:
