@@ -169,8 +169,7 @@ class Move(_PlanCommand):
             self.refuse(f"no node is chosen: {origin} has none")
         plan = strategies.move(deployment, chosen, args.targets, number=args.number, **rules)
         for uuid in sorted({*args.nodes, *args.listed} - {each.node for each in plan.changes}):
-            if conditions.is_strange(deployment, deployment.nodes[uuid]):
-                self.say(f"Left out: Nova does not know the instance of node {uuid}")
-            elif uuid not in deployment.owner_of:
-                self.say(f"Left out: no service has a record of node {uuid}")
+            is_strange = conditions.is_strange(deployment, deployment.nodes[uuid])
+            if is_strange or uuid not in deployment.owner_of:
+                self.say(f"Left out, with no record or an instance unknown to Nova: node {uuid}")
         return plan

@@ -6,14 +6,11 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from collections.abc import Callable, Iterator
 from typing import Any
 
 from ironic_virt.baremetal.client import IronicClient
-from ironic_virt.baremetal.node import Node
 from ironic_virt.cmd import output
 from ironic_virt.cmd.fleet import HOSTS_TO_CHANGE, FleetCommand
-from ironic_virt.fleet.plans.apply import Report
 from ironic_virt.fleet.unprotection import unprotect_nodes
 
 
@@ -37,23 +34,16 @@ class Unprotect(FleetCommand):
         reader, dry_run = self.reader(args), args.dry_run
         from ironic_virt.fleet import lock
 
-        with contextlib.nullcontext(lambda: None) if dry_run else lock.held() as check:
+        with contextlib.nullcontext() if dry_run else lock.held():
             deployment = reader.read(placement=False)
             for host in args.hosts:
                 if host not in deployment.service_of:
                     self.refuse(f"host {host} has no nova-compute service")
             client = IronicClient.from_conf(reader.conf)
             run = unprotect_nodes(deployment, args.hosts, client, dry_run=dry_run)
-            reports = self.collected(_checked(run, check), lambda node: "protected nodes")
+            reports = self.collected(run, lambda node: "protected nodes")
         host_of = deployment.host_of
         return [
             (host_of(node), node.uuid, node.name, node.instance_uuid, outcome.value, reason)
             for node, outcome, reason in reports
         ]
-
-
-def _checked(reports: Iterator[Report[Node]], check: Callable[[], None]) -> Iterator[Report[Node]]:
-    """Go on to the next node only while nobody else changes the deployment."""
-    for report in reports:
-        yield report
-        check()

@@ -13,7 +13,6 @@ from oslo_db import exception as db_exception
 from sqlalchemy import exc as sa_exceptions
 
 from ironic_virt.baremetal.client import IronicClient
-from ironic_virt.cmd import fleet_unprotect
 from ironic_virt.cmd.fleet_check import Check
 from ironic_virt.cmd.fleet_unprotect import Unprotect
 from ironic_virt.fleet import cells, checks, corrections, lock
@@ -21,7 +20,6 @@ from ironic_virt.fleet import placement as fleet_placement
 from ironic_virt.fleet.deployment import Record, Server
 from ironic_virt.fleet.findings import Finding, Severity
 from ironic_virt.fleet.placement import PlacementClient
-from ironic_virt.fleet.plans.apply import Effect, Report
 from tests.unit.fleet import deployments
 
 NODE, SERVER = deployments.node_uuid(1), deployments.server_uuid(1)
@@ -145,17 +143,9 @@ def test_nodes_are_unprotected_under_the_lock(monkeypatch: pytest.MonkeyPatch) -
     known = {"read.return_value": deployments.fleet({"a": 1})}
     monkeypatch.setattr(Unprotect, "reader", lambda command, args: mock.Mock(**known))
     args = argparse.Namespace(hosts=["a"], dry_run=False)
-    unprotect = Unprotect(mock.Mock(**{"options.verbose_level": 0}), args)
     with pytest.raises(lock.Locked):
-        unprotect.act(args)
+        Unprotect(mock.Mock(), args).act(args)
     ironic.assert_not_called()
-    # It is lost after the first node.
-    reports = iter([Report(deployments.node(number), Effect.DONE) for number in (1, 2)])
-    monkeypatch.setattr(fleet_unprotect, "unprotect_nodes", lambda *given, **more: reports)
-    monkeypatch.setattr(lock, "held", lambda: contextlib.nullcontext(taken))
-    with pytest.raises(lock.Locked):
-        unprotect.act(args)
-    assert [report.change for report in reports] == [deployments.node(2)]
 
 
 def test_a_lock_whose_connection_was_lost_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,9 +24,7 @@ _REFRESH = "restart nova-compute on {host}, or look in its log for why it does n
 CHECKS: Table = {}
 
 
-def _list_reported(
-    fleet: Deployment,
-) -> Iterator[tuple[Node, NodeInventory, str, dict[str, str]]]:
+def _list_reported(fleet: Deployment) -> Iterator[tuple[Node, NodeInventory, str, dict[str, str]]]:
     """Nodes with a record and a provider, what they offer, the provider's uuid and their host."""
     for node in fleet.nodes.values():
         record = fleet.node_records.get(node.uuid)

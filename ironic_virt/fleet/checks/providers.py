@@ -65,10 +65,7 @@ def _find_provider_name_wrong(fleet: Deployment) -> Problems:
             yield record.uuid, words, {"name": record.name}
 
 
-@check(
-    *(CHECKS, "provider-parent-wrong", ERROR),
-    f"{_DELETE}; its service creates it again",
-)
+@check(CHECKS, "provider-parent-wrong", ERROR, f"{_DELETE}; its service creates it again")
 def _find_provider_parent_wrong(fleet: Deployment) -> Problems:
     for record in fleet.records:
         provider = fleet.placement.providers.get(record.uuid)

@@ -88,10 +88,7 @@ def _find_service_disabled(fleet: Deployment, service: Service) -> str | None:
     return f"it is disabled, but has {count} compute nodes" if count else None
 
 
-@check(
-    *(CHECKS, "host-not-mapped", ERROR),
-    "nova-manage cell_v2 discover_hosts --by-service",
-)
+@check(CHECKS, "host-not-mapped", ERROR, "nova-manage cell_v2 discover_hosts --by-service")
 @each(_list_services)
 def _find_host_not_mapped(fleet: Deployment, service: Service) -> str | None:
     cell = fleet.hosts.cells.get(service.host)

@@ -290,11 +290,9 @@ def test_a_service_keeps_the_shard_of_its_file() -> None:
     plan = strategies.keep(deployment, accepted=accepted)
     assert {host: one.shard for host, one in plan.services.items()} == {A: "rack-a", B: "rack-b"}
     assert [one.shard for one in plan.changes] == [(None, "rack-a")] * 2 + [(None, "rack-b")] * 2
-    # Shards differ in more than capitals.
     capital = with_node(deployment, node_uuid(1), shard="RACK-A")
     plan = strategies.keep(capital, accepted=accepted)
-    assert node_uuid(1) not in {one.node for one in plan.changes}
-    assert next(summary.instructions(plan, capital, "p")).startswith("3 nodes get another shard")
+    assert (len(plan.changes), next(summary.instructions(plan, capital, ""))[:7]) == (3, "3 nodes")
     grouped = with_options(deployment, A, conductor_group="")
     with pytest.raises(PlanRefused, match="in conductor group 'x', but compute-a serves ''"):
         strategies.keep(with_node(grouped, node_uuid(1), conductor_group="x"))
