@@ -171,5 +171,5 @@ class Move(_PlanCommand):
         for uuid in sorted({*args.nodes, *args.listed} - {each.node for each in plan.changes}):
             is_strange = conditions.is_strange(deployment, deployment.nodes[uuid])
             if is_strange or uuid not in deployment.owner_of:
-                self.say(f"Left out, with no record or an instance unknown to Nova: node {uuid}")
+                self.say(f"Left out, with no record or a server unknown to Nova: node {uuid}")
         return plan
