@@ -168,10 +168,13 @@ class PlacementClient:
     def change_aggregates(self, provider: str, left: set[str], joined: set[str]) -> None:
         """Have a provider, if it exists, leave some aggregates and join others."""
         path = f"/resource_providers/{provider}/aggregates"
-        body = self.ask("get", path, good=(_OK, _NOT_FOUND)).json()
-        aggregates = set(body.get("aggregates", ()))
+        answer = self.ask("get", path, good=(_OK, _NOT_FOUND))
+        if answer.status_code == _NOT_FOUND:
+            return
+        body = answer.json()
+        aggregates = set(body["aggregates"])
         merged = aggregates - left - zones.marks(left) | joined | zones.marks(joined - aggregates)
-        if "aggregates" in body and aggregates != merged:
+        if aggregates != merged:
             self.ask("put", path, {**body, "aggregates": sorted(merged)}, good=(_OK,))
 
     def offer(
@@ -198,8 +201,10 @@ class PlacementClient:
 
 def seconds_ahead(date: str | None, now: Callable[[], float] = time.time) -> float | None:
     """How far a server's clock is ahead, by its ``Date`` header, which has whole seconds."""
+    if date is None:
+        return None
     try:
-        ahead = email.utils.parsedate_to_datetime(date or "").timestamp() - now()
+        ahead = email.utils.parsedate_to_datetime(date).timestamp() - now()
     except (TypeError, ValueError, OverflowError):
         return None
     return 0.0 if abs(ahead) < 1.0 else ahead

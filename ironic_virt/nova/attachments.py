@@ -78,7 +78,7 @@ class Attachments:
             self._driver.prepare_networks_before_block_device_mapping(instance, vifs)
 
     def plug_vifs(self, instance: Any, network_info: Any) -> None:
-        """Nothing: a VIF is attached for as long as the node has the instance."""
+        """Do nothing: a VIF is attached for as long as the node has the instance."""
 
     unplug_vifs = plug_vifs
 

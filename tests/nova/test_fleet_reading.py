@@ -189,8 +189,12 @@ def test_a_shard_is_read_again_before_each_try_to_set_it(shard, meanwhile, end) 
     fake = FakeIronic()
     uuid = fake.add_node(shard=shard)
     locked = "Node 1 is locked by host a, please retry"
-    gone = lambda *_: fake.set_node(uuid, shard=meanwhile) or True  # noqa: E731
-    fake.faults.status(409, "PATCH", uuid, locked, when=gone, count=1)
+
+    def change_shard(*_: object) -> bool:
+        fake.set_node(uuid, shard=meanwhile)
+        return True
+
+    fake.faults.status(409, "PATCH", uuid, locked, when=change_shard, count=1)
     client = IronicClient(InProcessChannel(fake, "http://ironic.test"), RetryPolicy(3, 0.01))
     world = NovaWorld(cfg.ConfigOpts(), client, {}, Hosts(), placement=mock.Mock())
     refusal = pytest.raises(MoveRefused, match=f"the shard of node {uuid} is now 'x'")

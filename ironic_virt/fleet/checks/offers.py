@@ -49,7 +49,9 @@ def _changed_lately(node: Node, now: datetime.datetime) -> bool:
 def _find_offered_unavailable(fleet: Deployment) -> Problems:
     for node, inventory, provider, host in _list_reported(fleet):
         reason = resources.why_not_free(node)
-        for name in sorted(fleet.placement.offers(provider)) if reason else ():
+        if not reason:
+            continue
+        for name in sorted(fleet.placement.offers(provider)):
             # Nova's provider.yaml may add classes, which are only used along with the node's.
             if name == inventory.placement_class or fleet.hosts.is_asked_alone(name):
                 facts = {**host, "provider": provider, "resource_class": name}
