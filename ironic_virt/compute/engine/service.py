@@ -314,8 +314,6 @@ class Service:
         return None
 
     def _task_ended(self, instance: records.Instance) -> None:
-        if instance.node is not None:
-            given_back = instance.task_state == TaskState.DELETING
-            self._tracker.forget(instance.node, given_back=given_back)
-            if given_back:
-                self._loops["refresh"].wake()
+        if instance.node is not None and instance.task_state == TaskState.DELETING:
+            self._tracker.give_back(instance.node)
+            self._loops["refresh"].wake()
