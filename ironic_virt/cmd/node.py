@@ -38,12 +38,12 @@ _POOL_COLUMNS = output.named("Name", "Resource Class", "Total", "Used", "Reserve
 _MORE_COLUMNS = output.named(
     "VCPUs", "Memory MB", "Local GB", "CPU Arch", "Traits", "Capabilities=stats"
 )
-_LONG_COLUMNS = {**_COLUMNS, **_MORE_COLUMNS, **output.named("Updated At")}
+_LONG_COLUMNS = {**_COLUMNS, **_MORE_COLUMNS}
 _SHOW_COLUMNS = {
     **output.named(
-        *("available", "capabilities=stats", "cpu_arch", "created_at", "host", "in_use"),
+        *("available", "capabilities=stats", "cpu_arch", "host", "in_use"),
         *("instance_uuid", "local_gb", "memory_mb", "name", "resource_class", "state", "traits"),
-        *("updated_at", "uuid", "vcpus"),
+        *("uuid", "vcpus"),
     ),
     "state": state,
 }

@@ -151,12 +151,12 @@ class Mover(Part):
         move = self._decide(connection, node, lock=True)
         if move.outcome is not MoveOutcome.WOULD_MOVE:
             return move
-        values = {"host": self._destination, "updated_at": self._db.now()}
+        values = {"host": self._destination}
         owned = sa.update(_NODE).where(_NODE.c.uuid == node, _NODE.c.host == move.source)
         # The record of a node of a pool may not name the instance yet.
         connection.execute(owned.values({**values, "instance_uuid": move.instance}))
         carried = sa.update(_INSTANCE).where(_carried_by(node))
-        connection.execute(carried.values({**values, "pool": None}))
+        connection.execute(carried.values({**values, "pool": None, "updated_at": self._db.now()}))
         return dataclasses.replace(move, outcome=MoveOutcome.MOVED)
 
     def _decide(self, connection: sa.Connection, node: str, *, lock: bool) -> Move:

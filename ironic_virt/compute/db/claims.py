@@ -15,7 +15,6 @@ Functions work within a transaction of the caller's.
 
 from __future__ import annotations
 
-import datetime
 from collections import Counter
 from collections.abc import Iterable
 
@@ -33,9 +32,7 @@ Place = records.ComputeNode | records.NodePool
 """The node or pool that was picked, with the service that is thought to own it."""
 
 
-def claim_all(
-    connection: sa.Connection, choices: Iterable[tuple[str, Place]], now: datetime.datetime
-) -> None:
+def claim_all(connection: sa.Connection, choices: Iterable[tuple[str, Place]]) -> None:
     """Give each of several instances its node, or its place in a pool.
 
     :param choices: the instances' uuids, and what was chosen for them; no node twice.
@@ -52,27 +49,22 @@ def claim_all(
             free[place.host][place.name] -= 1
             is_free = free[place.host][place.name] >= 0
         else:
-            is_free = _claim_node(connection, instance, place, now)
+            is_free = _claim_node(connection, instance, place)
         if not is_free:
             raise errors.ClaimLost(place.uuid, instance)
 
 
-def _claim_node(
-    connection: sa.Connection, instance: str, node: Place, now: datetime.datetime
-) -> bool:
+def _claim_node(connection: sa.Connection, instance: str, node: Place) -> bool:
     free = sa.and_(_NODE.c.available == sa.true(), *UNUSED)
     update = sa.update(_NODE).where(_NODE.c.uuid == node.uuid, _NODE.c.host == node.host)
     update = update.where(sa.or_(free, _NODE.c.instance_uuid == instance))
-    values = {"instance_uuid": instance, "updated_at": now}
     try:
-        return bool(connection.execute(update.values(values)).rowcount)
+        return bool(connection.execute(update.values(instance_uuid=instance)).rowcount)
     except db_exception.DBDuplicateEntry as exc:
         raise errors.InstanceExists(instance) from exc
 
 
-def release_nodes(
-    connection: sa.Connection, instance: str, now: datetime.datetime, *, but: str = ""
-) -> None:
+def release_nodes(connection: sa.Connection, instance: str, *, but: str = "") -> None:
     """Release every node that an instance has claimed, to be claimed after its next refresh.
 
     :param but: the uuid of a node that it keeps.
@@ -81,7 +73,7 @@ def release_nodes(
     connection.execute(
         sa.update(_NODE)
         .where(_NODE.c.instance_uuid == instance, _NODE.c.uuid != but)
-        .values(instance_uuid=None, available=False, cleaning=True, updated_at=now)
+        .values(instance_uuid=None, available=False, cleaning=True)
     )
 
 

@@ -91,21 +91,20 @@ class ComputeNodes(Part):
         reports: Mapping[str, Mapping[str, Any]],
         take_over: bool,
     ) -> Mapping[str, str]:
-        current_time = self._db.now()
         of_them = _NODE.c.uuid.in_(sorted(reports))
         if take_over:
             take = sa.update(_NODE).where(of_them, _NODE.c.host != host, *UNUSED)
-            connection.execute(take.values(host=host, updated_at=current_time))
+            connection.execute(take.values(host=host))
         stored = {row.uuid: row for row in connection.execute(sa.select(*_STORED).where(of_them))}
         new = [
-            {**values, "uuid": uuid, "host": host, "created_at": current_time}
+            {**values, "uuid": uuid, "host": host}
             for uuid, values in reports.items()
             if uuid not in stored
         ]
         if new:
             insert_or_retry(connection, sa.insert(_NODE), new)
         changed = [
-            {**values, "of_node": uuid, "of_host": host, "updated_at": current_time}
+            {**values, "of_node": uuid, "of_host": host}
             for uuid, values in reports.items()
             if uuid in stored
             and stored[uuid].host == host
@@ -125,8 +124,8 @@ class ComputeNodes(Part):
         :returns: how many were offered until now.
         """
         may_be_free = sa.or_(_NODE.c.available == sa.true(), _NODE.c.cleaning == sa.true())
-        values = {"available": False, "cleaning": False, "updated_at": self._db.now()}
-        update = sa.update(_NODE).where(_NODE.c.host == host, may_be_free).values(values)
+        update = sa.update(_NODE).where(_NODE.c.host == host, may_be_free)
+        update = update.values(available=False, cleaning=False)
         pages = [update]
         if uuids is not None:
             pages = [update.where(_NODE.c.uuid.in_(page)) for page in chunks(sorted(uuids))]

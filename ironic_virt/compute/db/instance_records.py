@@ -124,7 +124,7 @@ class Instances(Outcomes):
         :raises PortTaken: another instance has one of their ports.
         """
         places = [(new.uuid, place) for new, place in choices]
-        claims.claim_all(connection, places, self._db.now())
+        claims.claim_all(connection, places)
         state = {"vm_state": VmState.BUILDING, "task_state": TaskState.SPAWNING}
         return self._insert(connection, choices, state)
 
@@ -144,16 +144,14 @@ class Instances(Outcomes):
         :raises InstanceExists: the uuid is taken.
         :raises PortTaken: another instance has one of its ports.
         """
-        current_time = self._db.now()
         compute_node = compute_nodes.get(connection, node, lock=True)
         compute_nodes.check_unused(connection, compute_node)
-        claim = {"instance_uuid": new.uuid, "available": False, "updated_at": current_time}
         row = sa.update(tables.compute_nodes).where(tables.compute_nodes.c.uuid == node)
         try:
-            connection.execute(row.values(claim))
+            connection.execute(row.values(instance_uuid=new.uuid, available=False))
         except db_exception.DBDuplicateEntry as exc:
             raise errors.InstanceExists(new.uuid) from exc
-        state = {"vm_state": vm_state, "power_state": power_state, "launched_at": current_time}
+        state = {"vm_state": vm_state, "power_state": power_state, "launched_at": self._db.now()}
         return self._insert(connection, [(new, compute_node)], state)[0]
 
     def _insert(
@@ -209,7 +207,7 @@ class Instances(Outcomes):
             raise errors.ConflictingRequest(uuid, reason)
         request_id = request_id or oslo_context.generate_request_id()
         if task_state is TaskState.DELETING and instance.host is None:
-            remove(connection, uuid, current_time)
+            remove(connection, uuid)
             return instance.as_deleted(request_id)
         wish: dict[str, Any] = {
             "task_state": task_state,
@@ -218,7 +216,7 @@ class Instances(Outcomes):
         }
         if instance.task_state is not None:
             superseded = records.Fault("superseded by a delete")
-            wish["fault"] = superseded.at(instance.host, current_time, instance.request_id)
+            wish["fault"] = superseded.at(current_time, instance.request_id)
         row = sa.update(_INSTANCE).where(_INSTANCE.c.uuid == uuid)
         connection.execute(row.values({**NO_TASK, **wish, "updated_at": current_time}))
         if verb.claims_port:

@@ -8,7 +8,6 @@ by now, such as a delete, it changes no row, nothing is written and the caller i
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -96,15 +95,15 @@ class Outcomes(Part):
         if settled.fault is not None:
             # Without a task, the fault belongs to no request.
             request_id = began.request_id if began.task_state else None
-            values["fault"] = settled.fault.at(began.host, current_time, request_id)
+            values["fault"] = settled.fault.at(current_time, request_id)
         if settled.released:
             values |= {"host": None, "node": None, "pool": None}
         if not self._swap(connection, began, incarnation, values):
             return False
         if settled.vm_state is VmState.DELETED:
-            remove(connection, began.uuid, current_time)
+            remove(connection, began.uuid)
         elif settled.released:
-            claims.release_nodes(connection, began.uuid, current_time)
+            claims.release_nodes(connection, began.uuid)
             claims.release_ports(connection, began.uuid)
         elif "vif" in began.arguments:
             # Give up the port that did not come, or is gone.
@@ -134,7 +133,7 @@ class Outcomes(Part):
         :param refused: the guard has refused the node, and nothing was changed there.
         :raises ClaimLost: the next node isn't free any more; nothing was changed.
         """
-        current_time, given_up = self._db.now(), tried or began.node
+        given_up = tried or began.node
         values = {
             "host": place.host,
             "node": None,
@@ -142,15 +141,15 @@ class Outcomes(Part):
             "progress_step": None,
             "progress_detail": None,
             # The request goes on.
-            "fault": fault.at(began.host, current_time, None),
+            "fault": fault.at(self._db.now(), None),
             "attempts": began.attempts + 1,
             "refusals": began.refusals + refused,
             "tried_nodes": (*began.tried_nodes, *([given_up] if given_up else [])),
         }
         if not self._swap(connection, began, incarnation, values):
             return False
-        claims.release_nodes(connection, began.uuid, current_time)
-        claims.claim_all(connection, [(began.uuid, place)], current_time)
+        claims.release_nodes(connection, began.uuid)
+        claims.claim_all(connection, [(began.uuid, place)])
         row = sa.update(_INSTANCE).where(_INSTANCE.c.uuid == began.uuid)
         connection.execute(row.values(place_values(place)))
         return True
@@ -173,7 +172,7 @@ class Outcomes(Part):
         except db_exception.DBDuplicateEntry as exc:
             raise errors.ClaimLost(node, began.uuid) from exc
         # A claim from before [ironic] node_selection was changed.
-        claims.release_nodes(connection, began.uuid, self._db.now(), but=node)
+        claims.release_nodes(connection, began.uuid, but=node)
         return True
 
     def _swap(
@@ -218,8 +217,8 @@ def place_values(place: Place) -> dict[str, Any]:
     return {"host": place.host, "node": place.uuid, "pool": None}
 
 
-def remove(connection: sa.Connection, uuid: str, current_time: datetime.datetime) -> None:
+def remove(connection: sa.Connection, uuid: str) -> None:
     """Remove an instance's record within a transaction, with what the instance has claimed."""
-    claims.release_nodes(connection, uuid, current_time)
+    claims.release_nodes(connection, uuid)
     claims.release_ports(connection, uuid)
     connection.execute(sa.delete(_INSTANCE).where(_INSTANCE.c.uuid == uuid))

@@ -65,8 +65,6 @@ class ComputeNode:
     cleaning: bool = False
     host: str = ""
     instance_uuid: str | None = None
-    created_at: datetime.datetime | None = None
-    updated_at: datetime.datetime | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -151,14 +149,12 @@ class Fault:
 
     :param message: one line for the instance's owner.
     :param details: what more an operator may want to know.
-    :param host: the service that had the instance; it, the time in ISO 8601 and the request are
-        added when it is written down.
+    :param created_at: in ISO 8601; it and the request are added when it is written down.
     :param request_id: of the request that failed; ``None``: it goes on, or there was none.
     """
 
     message: str
     details: str | None = None
-    host: str | None = None
     created_at: str = ""
     request_id: str | None = None
 
@@ -171,10 +167,10 @@ class Fault:
         notes = "\n".join(getattr(error, "__notes__", ()))
         return cls(message or one_line(error), details=notes or None)
 
-    def at(self, host: str | None, now: datetime.datetime, request_id: str | None) -> Fault:
+    def at(self, now: datetime.datetime, request_id: str | None) -> Fault:
         """It as the record has it."""
         created_at = now.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        return dataclasses.replace(self, host=host, created_at=created_at, request_id=request_id)
+        return dataclasses.replace(self, created_at=created_at, request_id=request_id)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

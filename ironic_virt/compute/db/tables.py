@@ -26,7 +26,7 @@ import sqlalchemy as sa
 from ironic_virt import virt
 from ironic_virt.compute.db import records
 
-VERSION = 3
+VERSION = 4
 """To be raised with each change of the tables."""
 
 # MySQL takes the smallest type that holds so much; PostgreSQL ignores the length.
