@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, TextIO
 from ironic_virt.cmd import arguments, output, server_view
 from ironic_virt.cmd.commands import LIMIT, SERVER, argument, flag, one_of, row
 from ironic_virt.cmd.waiting import AskOne, ask, ask_one, waiting
-from ironic_virt.compute import passwords
 from ironic_virt.compute.errors import RequestTimeout
 from ironic_virt.compute.states import ALL_STATUSES
+from ironic_virt.compute.verbs import LONGEST_PASSWORD, generate_password
 
 if TYPE_CHECKING:
     from ironic_virt.compute.db.records import Instance
@@ -159,7 +159,7 @@ server rescue --wait web --password-file ~/rescue-password
 
     def values(self, args: argparse.Namespace) -> dict[str, Any]:
         given = given_password(args)
-        self._generated = passwords.generate() if given is None else None
+        self._generated = generate_password() if given is None else None
         return {"password": given or self._generated or ""}
 
     def shown(self, result: Any, args: argparse.Namespace) -> Any:
@@ -190,6 +190,6 @@ def given_password(args: argparse.Namespace, stdin: TextIO | None = None) -> str
         with arguments.opened(args.password_file, "--password-file", stdin) as stream:
             # Only this line is awaited from a terminal or a pipe, and one character more than a
             # password may have, with the line's end.
-            line = stream.readline(passwords.LONGEST + 3)
+            line = stream.readline(LONGEST_PASSWORD + 3)
         password = line.removesuffix("\n").removesuffix("\r")
     return password

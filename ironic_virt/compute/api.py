@@ -21,7 +21,7 @@ from oslo_config import cfg
 
 from ironic_virt import virt
 from ironic_virt.compute.db import Database, records
-from ironic_virt.compute.db.claims import Place
+from ironic_virt.compute.db.compute_nodes import Place
 from ironic_virt.compute.errors import ComputeNodeNotFound, InvalidRequest, RequestTimeout
 from ironic_virt.compute.states import TaskState
 from ironic_virt.compute.verbs import BY_NAME, LONGEST_NAME, check_port

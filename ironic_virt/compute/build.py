@@ -23,7 +23,7 @@ from oslo_log import log as logging
 from ironic_virt import exceptions, virt
 from ironic_virt.compute.actions import OUT_OF_REACH, Settled, Task, TryLater
 from ironic_virt.compute.db import Database
-from ironic_virt.compute.db.claims import Place
+from ironic_virt.compute.db.compute_nodes import Place
 from ironic_virt.compute.db.records import Fault, Instance
 from ironic_virt.compute.errors import ClaimLost, NoSuchInstance, one_line
 from ironic_virt.compute.states import TaskState, VmState

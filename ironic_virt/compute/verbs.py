@@ -10,11 +10,12 @@ here, an action, a task state, a command and its entry point.
 from __future__ import annotations
 
 import dataclasses
+import random
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ironic_virt import exceptions, virt
-from ironic_virt.compute import actions, passwords
+from ironic_virt.compute import actions
 from ironic_virt.compute.actions import Settled, Task
 from ironic_virt.compute.errors import InvalidRequest
 from ironic_virt.compute.states import TaskState, VmState
@@ -24,6 +25,11 @@ if TYPE_CHECKING:
 
 LONGEST_NAME = 255
 """Characters of a name in the records."""
+
+LONGEST_PASSWORD = 128
+_PASSWORD_LENGTH = 16
+# Nothing that is taken for something else when it is read off one screen into another.
+_SYMBOLS = ("23456789", "ABCDEFGHJKLMNPQRSTUVWXYZ", "abcdefghijkmnopqrstuvwxyz")
 
 Arguments = Mapping[str, Any]
 
@@ -86,6 +92,28 @@ def check_port(port: str) -> None:
     """
     if not 0 < len(port) <= LONGEST_NAME:
         raise InvalidRequest(f"a port's id has 1 to {LONGEST_NAME} characters")
+
+
+def generate_password() -> str:
+    """A password for a rescue, with a digit, a capital and a small letter at least."""
+    rng = random.SystemRandom()
+    symbols = [rng.choice(group) for group in _SYMBOLS]
+    symbols += rng.choices("".join(_SYMBOLS), k=_PASSWORD_LENGTH - len(symbols))
+    rng.shuffle(symbols)
+    return "".join(symbols)
+
+
+def check_password(password: str) -> None:
+    """See that a password can be typed into a console.
+
+    :raises InvalidRequest: it can't; says why, and nothing of it.
+    """
+    if not password.strip():
+        raise InvalidRequest("the password is empty")
+    if len(password) > LONGEST_PASSWORD:
+        raise InvalidRequest(f"the password has more than {LONGEST_PASSWORD} characters")
+    if not password.isprintable():
+        raise InvalidRequest("the password has characters that can't be printed")
 
 
 def _has_it(instance: Instance, arguments: Arguments) -> str | None:
@@ -190,7 +218,7 @@ _ROWS = (
         allowed_in=_RUNNING_OR_BROKEN,
         carry_out=actions.rescue,
         failed=actions.rescue_failed,
-        check=lambda arguments: passwords.check(arguments["password"]),
+        check=lambda arguments: check_password(arguments["password"]),
         doing="Rescuing",
         until="the rescue system is there",
     ),

@@ -4,17 +4,23 @@
 
 A service writes what it sees of its nodes.  It never writes claims.  It takes a
 record from another service only on request, and only if nothing is on the node.
+
+A claim of a node is written to the node's own row by one conditional UPDATE, so two instances
+can't have one node; a unique key keeps an instance from having two.  A place in a pool is
+written to the instance's row, and Ironic's allocation decides about the node.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
+from oslo_db import exception as db_exception
 
 from ironic_virt.compute import errors
-from ironic_virt.compute.db import records, tables
+from ironic_virt.compute.db import records, services, tables
 from ironic_virt.compute.db.database import Part, chunks, insert_or_retry, reads, rows_in, writes
 from ironic_virt.request.spec import placement_class
 
@@ -34,6 +40,9 @@ _UPDATE = sa.update(_NODE).where(
 _HAS_INSTANCE = sa.exists().where(tables.instances.c.node == _NODE.c.uuid).correlate(_NODE)
 UNUSED = (_NODE.c.instance_uuid.is_(None), ~_HAS_INSTANCE)
 """No instance has claimed the node, and none has it by a pool, perhaps in the records alone."""
+
+Place = records.ComputeNode | records.NodePool
+"""The node or pool that was picked, with the service that is thought to own it."""
 
 
 class ComputeNodes(Part):
@@ -194,3 +203,51 @@ def get(connection: sa.Connection, uuid: str, *, lock: bool = False) -> records.
         has_pools = sa.select(sa.exists().where(tables.services.c.pools.is_not(None)))
         raise errors.ComputeNodeNotFound(uuid, _HINT if connection.scalar(has_pools) else "")
     return records.ComputeNode(*row)
+
+
+# -- claims, within a transaction --------------------------------------------
+
+
+def claim_all(connection: sa.Connection, choices: Iterable[tuple[str, Place]]) -> None:
+    """Give each of several instances its node, or its place in a pool.
+
+    :param choices: the instances' uuids, and what was chosen for them; no node twice.
+    :raises ClaimLost: one of the nodes is not free any more, or belongs to another service by
+        now; the caller's transaction must not be committed.
+    :raises InstanceExists: an instance has another node.
+    """
+    free: dict[str, Counter[str]] = {}
+    # In one order, so that two who claim at the same time don't wait for each other in a circle.
+    for instance, place in sorted(choices, key=lambda pair: (pair[1].host, pair[1].uuid)):
+        if isinstance(place, records.NodePool):
+            if place.host not in free:
+                free[place.host] = services.free_places(connection, place.host)
+            free[place.host][place.name] -= 1
+            is_free = free[place.host][place.name] >= 0
+        else:
+            is_free = _claim_node(connection, instance, place)
+        if not is_free:
+            raise errors.ClaimLost(place.uuid, instance)
+
+
+def _claim_node(connection: sa.Connection, instance: str, node: Place) -> bool:
+    free = sa.and_(_NODE.c.available == sa.true(), *UNUSED)
+    update = sa.update(_NODE).where(_NODE.c.uuid == node.uuid, _NODE.c.host == node.host)
+    update = update.where(sa.or_(free, _NODE.c.instance_uuid == instance))
+    try:
+        return bool(connection.execute(update.values(instance_uuid=instance)).rowcount)
+    except db_exception.DBDuplicateEntry as exc:
+        raise errors.InstanceExists(instance) from exc
+
+
+def release_nodes(connection: sa.Connection, instance: str, *, but: str = "") -> None:
+    """Release every node that an instance has claimed, to be claimed after its next refresh.
+
+    :param but: the uuid of a node that it keeps.
+    """
+    # The last refresh saw the node before the instance left it.
+    connection.execute(
+        sa.update(_NODE)
+        .where(_NODE.c.instance_uuid == instance, _NODE.c.uuid != but)
+        .values(instance_uuid=None, available=False, cleaning=True)
+    )

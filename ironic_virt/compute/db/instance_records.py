@@ -19,10 +19,18 @@ from oslo_db import exception as db_exception
 
 from ironic_virt import virt
 from ironic_virt.compute import errors
-from ironic_virt.compute.db import claims, compute_nodes, records, tables
-from ironic_virt.compute.db.claims import Place
+from ironic_virt.compute.db import compute_nodes, records, tables
+from ironic_virt.compute.db.compute_nodes import Place
 from ironic_virt.compute.db.database import insert_or_retry, reads, rows_in, writes
-from ironic_virt.compute.db.outcomes import NO_TASK, Outcomes, get, place_values, remove
+from ironic_virt.compute.db.outcomes import (
+    NO_TASK,
+    Outcomes,
+    get,
+    place_values,
+    port_holder,
+    remove,
+    take_ports,
+)
 from ironic_virt.compute.states import TaskState, VmState
 from ironic_virt.compute.verbs import BY_TASK
 
@@ -106,7 +114,7 @@ class Instances(Outcomes):
     @reads
     def instance_of_port(self, connection: sa.Connection, port: str) -> str | None:
         """The uuid of the instance that has a port; ``None``: none has."""
-        return claims.port_holder(connection, port)
+        return port_holder(connection, port)
 
     # -- what is wanted of them -----------------------------------------------
 
@@ -124,7 +132,7 @@ class Instances(Outcomes):
         :raises PortTaken: another instance has one of their ports.
         """
         places = [(new.uuid, place) for new, place in choices]
-        claims.claim_all(connection, places)
+        compute_nodes.claim_all(connection, places)
         state = {"vm_state": VmState.BUILDING, "task_state": TaskState.SPAWNING}
         return self._insert(connection, choices, state)
 
@@ -173,7 +181,7 @@ class Instances(Outcomes):
         # Else another instance has got the node just now, and who looks again sees that.
         insert_or_retry(connection, sa.insert(_INSTANCE), list(map(records.fields, instances)))
         for new, _ in choices:
-            claims.take_ports(connection, new.uuid, [port.id for port in new.ports])
+            take_ports(connection, new.uuid, [port.id for port in new.ports])
         return instances
 
     @writes
@@ -221,7 +229,7 @@ class Instances(Outcomes):
         connection.execute(row.values({**NO_TASK, **wish, "updated_at": current_time}))
         if verb.claims_port:
             try:
-                claims.take_ports(connection, uuid, [arguments["vif"]])
+                take_ports(connection, uuid, [arguments["vif"]])
             except errors.PortTaken as exc:
                 taken = f"server {exc.holder} has the interface {exc.port}"
                 raise errors.ConflictingRequest(uuid, taken) from exc

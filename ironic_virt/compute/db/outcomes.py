@@ -8,15 +8,15 @@ by now, such as a delete, it changes no row, nothing is written and the caller i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
 from ironic_virt.compute import errors
-from ironic_virt.compute.db import claims, records, tables
-from ironic_virt.compute.db.claims import Place
+from ironic_virt.compute.db import records, tables
+from ironic_virt.compute.db.compute_nodes import Place, claim_all, release_nodes
 from ironic_virt.compute.db.database import Part, writes
 from ironic_virt.compute.states import TaskState, VmState
 from ironic_virt.compute.verbs import BY_TASK
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _INSTANCE = tables.instances
 _SERVICE = tables.services.c
+_PORT = tables.instance_ports
 # Made once: SQLAlchemy takes longer to read the rows of a statement that is made for each call.
 _BY_UUID = sa.select(*tables.columns(_INSTANCE, records.Instance)).where(
     _INSTANCE.c.uuid == sa.bindparam("instance")
@@ -103,12 +104,12 @@ class Outcomes(Part):
         if settled.vm_state is VmState.DELETED:
             remove(connection, began.uuid)
         elif settled.released:
-            claims.release_nodes(connection, began.uuid)
-            claims.release_ports(connection, began.uuid)
+            release_nodes(connection, began.uuid)
+            release_ports(connection, began.uuid)
         elif "vif" in began.arguments:
             # Give up the port that did not come, or is gone.
             ports = values.get("ports", began.ports)
-            claims.release_ports(connection, began.uuid, keep=[port.id for port in ports])
+            release_ports(connection, began.uuid, keep=[port.id for port in ports])
         return True
 
     @writes
@@ -148,8 +149,8 @@ class Outcomes(Part):
         }
         if not self._swap(connection, began, incarnation, values):
             return False
-        claims.release_nodes(connection, began.uuid)
-        claims.claim_all(connection, [(began.uuid, place)])
+        release_nodes(connection, began.uuid)
+        claim_all(connection, [(began.uuid, place)])
         row = sa.update(_INSTANCE).where(_INSTANCE.c.uuid == began.uuid)
         connection.execute(row.values(place_values(place)))
         return True
@@ -172,7 +173,7 @@ class Outcomes(Part):
         except db_exception.DBDuplicateEntry as exc:
             raise errors.ClaimLost(node, began.uuid) from exc
         # A claim from before [ironic] node_selection was changed.
-        claims.release_nodes(connection, began.uuid, but=node)
+        release_nodes(connection, began.uuid, but=node)
         return True
 
     def _swap(
@@ -219,6 +220,45 @@ def place_values(place: Place) -> dict[str, Any]:
 
 def remove(connection: sa.Connection, uuid: str) -> None:
     """Remove an instance's record within a transaction, with what the instance has claimed."""
-    claims.release_nodes(connection, uuid)
-    claims.release_ports(connection, uuid)
+    release_nodes(connection, uuid)
+    release_ports(connection, uuid)
     connection.execute(sa.delete(_INSTANCE).where(_INSTANCE.c.uuid == uuid))
+
+
+# -- ports, within a transaction ----------------------------------------------
+#
+# Ironic attaches a port to a node even if another node has it; the other one loses its network.
+# So there is a row for each port that an instance has or is being given, with a unique key: its
+# id in small letters, since Neutron on MariaDB finds a port by its id in capitals, too.
+
+
+def port_holder(connection: sa.Connection, port: str) -> str | None:
+    """The uuid of the instance that has a port or is being given it; ``None``: none."""
+    query = sa.select(_PORT.c.instance_uuid).where(_PORT.c.port_id == port.lower())
+    return connection.scalar(query)
+
+
+def take_ports(connection: sa.Connection, instance: str, ports: Iterable[str]) -> None:
+    """Give an instance ports that no other has; it keeps those that it has.
+
+    :raises PortTaken: another instance has one of them.
+    """
+    for port in ports:
+        insert = sa.insert(_PORT).values(port_id=port.lower(), instance_uuid=instance)
+        try:
+            # If an instance has it, only this is undone.
+            with connection.begin_nested():
+                connection.execute(insert)
+        except db_exception.DBDuplicateEntry as exc:
+            holder = port_holder(connection, port)
+            if holder != instance:
+                raise errors.PortTaken(holder or "another one", port) from exc
+
+
+def release_ports(connection: sa.Connection, instance: str, keep: Iterable[str] = ()) -> None:
+    """Take an instance's ports away from it.
+
+    :param keep: the ids of those that it keeps.
+    """
+    gone = sa.func.lower(_PORT.c.port_id).not_in([port.lower() for port in keep])
+    connection.execute(sa.delete(_PORT).where(_PORT.c.instance_uuid == instance, gone))

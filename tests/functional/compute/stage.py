@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from ironic_virt import virt
 from ironic_virt.compute import errors
 from ironic_virt.compute.actions import Settled
-from ironic_virt.compute.db import Database, claims, records, tables
+from ironic_virt.compute.db import Database, compute_nodes, records, tables
 from ironic_virt.compute.states import TaskState, VmState
 from tests import log_watch
 
@@ -88,7 +88,7 @@ def claim(db: Database, node: str, host: str, instance: str) -> bool:
     """Give a node to an instance that has no record; whether it was free."""
     chosen = types.SimpleNamespace(uuid=node, host=host)
     try:
-        db.write(lambda connection: claims.claim_all(connection, [(instance, chosen)]))
+        db.write(lambda connection: compute_nodes.claim_all(connection, [(instance, chosen)]))
     except (errors.InstanceExists, errors.ClaimLost):
         return False
     return True
@@ -98,7 +98,7 @@ def release(db: Database, instance: str) -> None:
     """Take an instance's node, or place in a pool, back."""
     row = sa.update(tables.instances).where(tables.instances.c.uuid == instance)
     db.write(lambda connection: connection.execute(row.values(pool=None)))
-    db.write(lambda connection: claims.release_nodes(connection, instance))
+    db.write(lambda connection: compute_nodes.release_nodes(connection, instance))
 
 
 def offered(db: Database, *classes: str, **which: Any) -> list[str]:

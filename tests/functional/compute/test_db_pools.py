@@ -10,7 +10,7 @@ from oslo_config import cfg
 
 from ironic_virt import virt
 from ironic_virt.compute import errors
-from ironic_virt.compute.db import Database, claims, records
+from ironic_virt.compute.db import Database, compute_nodes, records
 from ironic_virt.compute.states import TaskState, VmState
 from tests.functional.compute.races import race
 from tests.functional.compute.stage import (
@@ -143,7 +143,7 @@ def test_a_node_is_one_instances_only(pool, db, monkeypatch) -> None:
     deleted(db, first.uuid)
     assert db.instances.placed(second, NODE)
     # A claim came before that, and its instance is written after it.
-    monkeypatch.setattr(claims, "claim_all", lambda *_what: monkeypatch.undo())
+    monkeypatch.setattr(compute_nodes, "claim_all", lambda *_what: monkeypatch.undo())
     with pytest.raises(errors.ClaimLost):
         create_building(db, new_instance(), node)
 

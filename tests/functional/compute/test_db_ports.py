@@ -12,7 +12,7 @@ from oslo_config import cfg
 from ironic_virt import virt
 from ironic_virt.compute import errors
 from ironic_virt.compute.api import Requests
-from ironic_virt.compute.db import Database, claims, records, tables
+from ironic_virt.compute.db import Database, instance_records, records, tables
 from ironic_virt.compute.states import TaskState, VmState
 from tests.functional.compute.stage import (
     create_building,
@@ -129,7 +129,7 @@ def test_of_two_who_attach_at_once_one_gets_the_port(
     if db.is_sqlite:
         pytest.skip("SQLite lets one transaction write at a time: none comes in between")
     first, second = active(db), active(db)
-    take = claims.take_ports
+    take = instance_records.take_ports
 
     def after_the_other(connection: sa.Connection, *args: Any) -> None:
         # In the midst of our transaction, which has found the instance without a task.
@@ -137,7 +137,7 @@ def test_of_two_who_attach_at_once_one_gets_the_port(
         attach(other_db, first, "a")
         take(connection, *args)
 
-    monkeypatch.setattr(claims, "take_ports", after_the_other)
+    monkeypatch.setattr(instance_records, "take_ports", after_the_other)
     with pytest.raises(
         errors.ConflictingRequest, match=f"{second}: server {first} has the interface a"
     ):

@@ -54,7 +54,7 @@ def test_a_node_that_takes_no_instance_is_not_available(stage, nodes) -> None:
     assert [one.uuid for one in stage.db.compute_nodes.list() if one.available] == [unclassed]
 
 
-def test_a_record_is_as_the_last_list_unless_something_has_changed_it_since(stage, nodes) -> None:
+def test_an_older_list_overwrites_nothing(stage, nodes) -> None:
     stage.fake.advance(60)
     stage.db.compute_nodes.withdraw("compute1", nodes[:1])
     stage.fake.faults.status(503, count=None)

@@ -5,7 +5,7 @@
 import pytest
 
 from ironic_virt.compute.states import TaskState, VmState
-from ironic_virt.compute.verbs import BY_NAME, BY_TASK
+from ironic_virt.compute.verbs import BY_NAME, BY_TASK, check_password, generate_password
 
 
 def refusal(wanted: TaskState, vm_state: VmState, task_state: TaskState | None) -> str | None:
@@ -54,3 +54,14 @@ def test_what_is_rescued_has_to_be_unrescued_first() -> None:
 def test_each_task_and_each_name_has_one_row() -> None:
     assert BY_TASK.keys() == set(TaskState)
     assert {verb.name for verb in BY_TASK.values()} == BY_NAME.keys()
+
+
+def test_a_password_has_all_kinds_of_symbols() -> None:
+    for _ in range(200):
+        password = generate_password()
+        assert len(password) == 16
+        check_password(password)
+        assert any(symbol.isdigit() for symbol in password)
+        assert any(symbol.islower() for symbol in password)
+        assert any(symbol.isupper() for symbol in password)
+        assert not set("0O1lI") & set(password)
