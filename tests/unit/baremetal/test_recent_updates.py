@@ -37,11 +37,6 @@ def gold(fleet: Fleet, count: int = MANY) -> bool:
     )
 
 
-def test_changes_on_several_pages_are_read_without_a_full_list(fleet: Fleet) -> None:
-    assert fleet.kinds() == ["head", *PAGE * 3, "updated", "created"]
-    assert gold(fleet)
-
-
 def test_a_page_whose_end_is_deleted_has_no_known_reach(fleet: Fleet) -> None:
     fleet.during(3, lambda: fleet.fake.remove_node(fleet.nodes[MANY - 10]))
     fleet.inventory.refresh()
@@ -119,10 +114,6 @@ class TestOnPostgresql:
     @pytest.fixture
     def fleet(self) -> Fleet:
         return Fleet(FakeIronic(nulls_sort_last=True))
-
-    def test_where_all_were_updated_nothing_is_different(self, fleet: Fleet) -> None:
-        fleet.fake.set_node(fleet.nodes[0], resource_class="gold")
-        assert fleet.kinds() == SHORT
 
     def test_a_node_that_never_was_means_full_lists_and_one_line(self, fleet, caplog) -> None:
         caplog.set_level(logging.INFO)

@@ -25,8 +25,6 @@ from tests.unit.baremetal.scripted import (
     versions_answer,
 )
 
-NEWER = ("disable_power_off", "instance_name")
-
 
 def sender_of(channel: Any, retries: int = 4) -> Sender:
     clock = Clock()
@@ -89,35 +87,6 @@ def test_a_change_has_its_body_and_the_guard_knows_it_is_one() -> None:
     change(sender, json={"target": "on"})
     assert channel.requests[-1].json == {"target": "on"}
     assert told == [False, False, True], "the first asks for the versions"
-
-
-@pytest.mark.parametrize("reply", [no_such_node(), lost()], ids=["refused", "no answer"])
-def test_an_error_names_the_node(reply: Any) -> None:
-    sender = sender_of(ScriptedChannel(*[reply] * 4), retries=0)
-    for call in (
-        lambda: read(sender, node=NODE),
-        lambda: change(sender, node=NODE),
-    ):
-        with pytest.raises(exceptions.IronicError) as caught:
-            call()
-        assert caught.value.node == NODE
-
-
-@pytest.mark.parametrize(
-    ("newest", "version", "fields", "lacking"),
-    [
-        ("1.115", "1.109", "uuid,disable_power_off,instance_name", set()),
-        ("1.103", "1.103", "uuid,disable_power_off", {"instance_name", "health"}),
-        ("1.90", "1.90", "uuid", {*NEWER, "health"}),
-    ],
-)
-def test_a_newer_field_is_asked_of_a_server_that_has_it(newest, version, fields, lacking) -> None:
-    channel = ScriptedChannel(*[answer(200)] * 2, versions=("1.1", newest))
-    sender = sender_of(channel)
-    assert read(sender, fields=["uuid", *NEWER]).lacking == lacking
-    change(sender)
-    assert [request.params.get("fields") for request in channel.requests] == [fields, None]
-    assert {request.version for request in channel.requests} == {version}
 
 
 @pytest.mark.parametrize(

@@ -270,13 +270,6 @@ def test_a_fleet_of_few_pages_never_costs_more_than_its_pages(pages: int) -> Non
     assert fleet.shown(1).resource_class == "gold"
 
 
-def test_many_changes_in_a_small_fleet_cost_one_request_more() -> None:
-    fleet = paged(2)
-    fleet.change(*range(39), resource_class="gold")
-    assert fleet.kinds() == ["head", "full", "full"]
-    assert fleet.kinds() == SHORT
-
-
 def test_as_many_changes_each_time_are_soon_read_at_once() -> None:
     fleet = paged(2)
     kinds = []

@@ -142,24 +142,6 @@ def test_a_look_within_the_last_try_has_no_bound_of_its_own() -> None:
     assert len(asked) == 2
 
 
-def test_a_look_that_fails_within_a_try_has_the_try_made_again() -> None:
-    rule = policy(Clock())
-    tries: list[str] = []
-
-    def look() -> None:
-        tries.append("look")
-        if len(tries) == 1:
-            raise exceptions.IronicUnreachable("reset")
-
-    def attempt() -> str:
-        run(rule, look)
-        tries.append("send")
-        return "done"
-
-    assert run(rule, attempt) == "done"
-    assert tries == ["look", "look", "send"]
-
-
 def busy(clock: Clock, *errors: Exception) -> tuple[Callable[[], str], list[float]]:
     """An attempt that fails so, one after the other, and then succeeds."""
     left, begun = list(errors), []

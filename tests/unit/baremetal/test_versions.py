@@ -22,8 +22,6 @@ from tests.unit.baremetal import scripted
 from tests.unit.baremetal.scripted import NODE, ScriptedChannel, answer, client_of, page
 
 BLUE = NodeFilter(shard="blue")
-LOOK = f"GET /nodes/{NODE}"
-POWER = f"PUT /nodes/{NODE}/states/power"
 
 
 def server(lowest: str, highest: str) -> ServerVersions:
@@ -119,16 +117,6 @@ def sent(channel: ScriptedChannel) -> list[tuple[str, str | None]]:
     return [(str(request), request.version) for request in channel.requests]
 
 
-def test_all_requests_have_the_version_that_was_negotiated_once() -> None:
-    node = scripted.node_answer(instance_name="web")
-    client, channel, _ = stage(scripted.versions_answer("1.1", "1.115"), page(), node, answer(202))
-    client.list_nodes(BLUE)
-    assert client.get_node(NODE).instance_name == "web"
-    client.set_power_state(NODE, "power on", applied=lambda _: False)
-    lines = ["GET /nodes", LOOK, POWER]
-    assert sent(channel) == [("GET /", None), *((line, "1.109") for line in lines)]
-
-
 @pytest.mark.parametrize(("newest", "said"), [("1.115", "1.112"), ("1.95", "latest")])
 def test_an_older_server_that_takes_the_version_changes_nothing(newest: str, said: str) -> None:
     """Nor do headers that are not versions."""
@@ -215,9 +203,3 @@ def test_a_server_that_is_too_old_is_one_clear_error_each_time(first: Any) -> No
         ):
             first(client)
         assert len(channel.requests) == count, "asked once, and again the next time"
-
-
-def test_a_short_read_waits_no_longer_for_the_versions() -> None:
-    client, channel, _ = stage(scripted.versions_answer("1.1", "1.115"), scripted.node_answer())
-    client.within(2.0).get_node(NODE)
-    assert channel.timeouts == [2.0, 2.0]
