@@ -136,14 +136,6 @@ class Held:
         self.node = self._recheck()
         return self.node
 
-    def replace(self, node: Node) -> None:
-        """Take the node over as the answer to a change has shown it.
-
-        :raises NodeTaken, NodeNotAvailable, NodeNotOurs: it is not ours to act on any more.
-        """
-        self._site.nodes.check_carries(node, self.instance.uuid)
-        self.node = node
-
     def _recheck(self) -> Node:
         node = self._site.nodes.read(self.uuid, self.instance.uuid)
         self._site.nodes.check_carries(node, self.instance.uuid)

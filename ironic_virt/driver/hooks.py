@@ -223,21 +223,16 @@ class Calls:
 
     def config_drive(self, drive: ConfigDrive) -> ConfigDrive:
         """A config drive with network data and metadata as the hooks want them."""
-        return dataclasses.replace(
-            drive,
-            network_data=self._network_data(drive.network_data),
-            meta_data=self._metadata(drive.meta_data),
-        )
-
-    def _network_data(self, given: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-        whole: Document = {**{part: [] for part in _PARTS}, **(given or {})}
+        whole: Document = {**{part: [] for part in _PARTS}, **(drive.network_data or {})}
         edited = self._edited("network_data", whole, _why_no_network_data)
-        return given if edited == whole else edited
-
-    def _metadata(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        given = drive.meta_data
         withheld = {key: given[key] for key in _WITHHELD if key in given}
         shown = {key: value for key, value in given.items() if key not in withheld}
-        return {**withheld, **self._edited("metadata", shown)}
+        return dataclasses.replace(
+            drive,
+            network_data=drive.network_data if edited == whole else edited,
+            meta_data={**withheld, **self._edited("metadata", shown)},
+        )
 
     def _edited(
         self,

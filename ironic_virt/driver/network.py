@@ -22,6 +22,7 @@ from oslo_log import log as logging
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal import states
+from ironic_virt.baremetal.http import answers
 from ironic_virt.baremetal.node import Node
 from ironic_virt.driver.held import Held, is_refusal
 from ironic_virt.driver.network_data import Link, links_of
@@ -157,7 +158,7 @@ class Network:
                     kind = exceptions.NoFreePort
             is_left: bool | None = False
             outcome = ""
-            if _may_have_noted(exc):
+            if answers.may_have_been_applied(exc):
                 is_left, outcome = self._take_off(held, vif, exc)
             if not _is_refused_vif(exc):
                 if outcome:
@@ -216,13 +217,6 @@ class Network:
             raise held.error(
                 exceptions.VifDetachFailed, vif, exc.message, request_id=exc.request_id
             ) from exc
-
-
-def _may_have_noted(error: exceptions.IronicError) -> bool:
-    """Whether Ironic may have noted a VIF that it has not attached."""
-    if isinstance(error, exceptions.IronicUnreachable | exceptions.IronicUnavailable):
-        return True
-    return error.status is not None and error.status >= 500
 
 
 def _is_refused_vif(error: exceptions.IronicError) -> bool:

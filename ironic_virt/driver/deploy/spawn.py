@@ -209,7 +209,8 @@ class Spawn:
             functools.partial(claim_node, self._site, node, instance),
             *(changes, drive, node.uuid, instance.uuid),
         )
-        held.replace(configured)
+        self._site.nodes.check_carries(configured, instance.uuid)
+        held.node = configured
         return rest
 
     def _validate(self, held: Held) -> None:
