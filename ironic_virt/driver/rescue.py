@@ -239,11 +239,18 @@ class Rescue:
 
         try:
             return self._wait_for_rescue(held, until, f"be {verb}d")
-        except exceptions.WaitTimeout:
-            if state != states.RESCUING:
+        except exceptions.WaitTimeout as exc:
+            if state != states.RESCUING or exc.__cause__ is not None:
                 raise
+            timeout = exc
+
+        def until_abortable(seen: Node | None) -> Node | None:
+            if (ended := until(seen)) is None and state == states.RESCUE_WAIT:
+                raise timeout
+            return ended
+
         # It can't be aborted in that state, and may end well after its time.
-        return self._wait_for_rescue(held, until, f"be {verb}d")
+        return self._wait_for_rescue(held, until_abortable, f"be {verb}d")
 
     def _wait_for_rescue(
         self, held: Held, until: Callable[[Node | None], Node | None], what: str

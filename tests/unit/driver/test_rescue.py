@@ -147,18 +147,28 @@ def test_a_rescued_node_that_ironic_has_powered_off_is_no_rescue(
     assert (state(fake, node), fake.node(node)["power_state"]) == ("active", "power on")
 
 
-def test_a_rescue_system_that_never_calls_back_times_out(set_stage: SetStage) -> None:
+@pytest.mark.parametrize("prepared_after", [0, 70])
+def test_a_rescue_system_that_never_calls_back_times_out(
+    set_stage: SetStage, prepared_after: int
+) -> None:
+    """Ironic can abort it only when it waits for that call."""
     fake = FakeIronic(durations=DURATIONS, wait_states=True)
     node = fake.add_node(ports=1)
     stage = set_stage(fake, rescue_timeout=60)
     instance = stage.active(node)
     fake.set_node(node, provision_state="rescue")
+    began = fake.clock.now()
     # As the conductor would have it: waiting, for a call that never comes.
     ask = stage.driver._site.client.set_provision_state
 
+    def prepared() -> None:
+        if state(fake, node) == "rescuing" and fake.clock.now() >= began + prepared_after:
+            fake.set_node(node, provision_state="rescue wait")
+
     def never(uuid: str, verb: str, **more: object) -> None:
         if verb == "rescue":
-            fake.set_node(uuid, provision_state="rescue wait", target_provision_state="rescue")
+            fake.set_node(uuid, provision_state="rescuing", target_provision_state="rescue")
+            stage.service.on_abort_question = prepared
         else:
             ask(uuid, verb, **more)  # type: ignore[arg-type]
 
@@ -167,12 +177,28 @@ def test_a_rescue_system_that_never_calls_back_times_out(set_stage: SetStage) ->
         stage.rescue(instance)
     assert taken(fake) == ["abort", "unrescue"]
     assert state(fake, node) == "active"
+    assert fake.clock.now() < began + 100
 
 
 def test_a_rescue_that_ends_well_after_its_time_is_one(set_stage, fake, node) -> None:
     stage = set_stage(fake, rescue_timeout=3)
     stage.rescue(stage.active(node))
     assert (state(fake, node), taken(fake)) == ("rescue", ["rescue"])
+
+
+def test_a_silent_ironic_is_waited_for_once_while_it_rescues(set_stage, fake, node):
+    stage = set_stage(fake, rescue_timeout=100)
+    instance = stage.active(node)
+
+    def falls_silent() -> None:
+        if fake.clock.now() > began + 4:
+            fake.faults.status(503, count=None)
+
+    began = fake.clock.now()
+    stage.service.on_abort_question = falls_silent
+    with pytest.raises(exceptions.RescueFailed, match="rescue_timeout"):
+        stage.rescue(instance)
+    assert fake.clock.now() < began + 350
 
 
 def test_a_failed_unrescue_is_tried_again_and_says_what_to_do(stage, fake, node, instance) -> None:
