@@ -181,7 +181,8 @@ class Volumes:
             raise held.error(
                 exceptions.TearDownFailed,
                 f"the node still has a volume of the server: {exc.reason}. Power the node off in "
-                "Ironic, or by hand if its disable_power_off is set, then delete the server again",
+                "Ironic, or if its disable_power_off is set: openstack baremetal node manage "
+                f"{held.uuid}; then delete the server again",
             ) from exc
 
     def detach_left(self, instance: InstanceLike, node: Node | None = None) -> None:
@@ -224,7 +225,9 @@ class Volumes:
     def _delete(self, held: Held, targets: Sequence[VolumeTarget]) -> None:
         """Delete targets of the node."""
         instance = held.instance
-        if targets and held.node.power_state != states.POWER_OFF:
+        # Ironic deletes one of a node that is on, too, in "manageable" (39.0.0).
+        may_be_off = held.node.power_state == states.POWER_OFF or held.node.disable_power_off
+        if targets and not may_be_off:
             change_power(self._site, instance, states.POWER_OFF)
         for target in targets:
             held.refresh()

@@ -207,14 +207,23 @@ def test_an_instance_with_volumes_gets_no_others(stage, fake, storage_node, capl
     assert "that is not of instance" in caplog.text
 
 
-def test_a_node_that_keeps_a_volume_is_not_given_to_others(stage, fake, storage_node) -> None:
+@pytest.mark.parametrize("never_off", [False, True])
+def test_a_node_that_keeps_a_volume_is_not_given_to_others(
+    stage, fake, storage_node, never_off
+) -> None:
     instance = stage.instance(storage_node)
     stage.reserve(instance)
     set_target(stage, storage_node, 0, "root", extra={MARK: INSTANCE})
-    fake.faults.status(400, "DELETE", "/volume/targets/", body="power is on")
-    with pytest.raises(exceptions.TearDownFailed, match=r"still has a volume.*power is on"):
+    fake.set_node(storage_node, power_state="power on", disable_power_off=never_off)
+    if not never_off:
+        fake.faults.status(400, "DELETE", "/volume/targets/", body="power on")
+    says = rf"still has a volume.*power.on.*node manage {storage_node}"
+    with pytest.raises(exceptions.TearDownFailed, match=says):
         destroy(stage, storage_node)
     assert fake.node(storage_node)["instance_uuid"] == INSTANCE
+    if never_off:
+        # What the error says; Ironic deletes targets then.
+        fake.set_node(storage_node, provision_state="manageable")
     destroy(stage, storage_node)
     assert fake.node(storage_node)["instance_uuid"] is None
     assert targets(fake, storage_node) == []
