@@ -121,7 +121,12 @@ class _Attempt:
             self._begin(info, drive)
         rebuilt = self._wait(lambda node: completion.check_deployed(instance, node, self._uuid))
         self.disk = Disk.REWRITTEN
-        completion.end_deployment(self._site, self._held, rebuilt, hooks)
+        self._held.note(rebuilt)
+        # What can't be taken off now stays until the next rebuild, or the instance's end.
+        with contextlib.suppress(exceptions.IronicError):
+            if changes := rebuild_info.forget_former(self._held.node):
+                self._held.patch(changes)
+        completion.end_deployment(self._site, self._held, self._held.node, hooks)
 
     def _found(self) -> Node:
         """The node that carries the instance, fresh and past the guard."""

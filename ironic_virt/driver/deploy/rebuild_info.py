@@ -55,11 +55,17 @@ def make_info(request: DeployRequest, node: Node, more: Mapping[str, str]) -> di
     if source and present.get("image_source") == source and present.get("image_type"):
         # Found out by Ironic for the same image, or said by an operator.
         info.setdefault("image_type", present["image_type"])
+    info_before = former_info(node)
+    written = instance_info.own_names(info_before) | instance_info.FOUND_BY_IRONIC | info.keys()
     mark = {
         "wish": request.request_id,
         "provision_state": node.provision_state,
         "provision_updated_at": node.provision_updated_at,
-        _FORMER: _overwritten(former_info(node), info),
+        # Without the contents of a config drive.
+        _FORMER: {
+            name: HIDDEN if name in _CONFIG_DRIVE else info_before[name]
+            for name in sorted(written & info_before.keys())
+        },
     }
     return instance_info.name_keys({**info, resources.REBUILD_MARK: mark})
 
@@ -73,20 +79,6 @@ def former_info(node: Node) -> dict[str, Any]:
         return info
     own = instance_info.own_names(info)
     return {key: value for key, value in info.items() if key not in own} | overwritten
-
-
-def _overwritten(former: Mapping[str, Any], info: Mapping[str, Any]) -> dict[str, Any]:
-    """What a rebuild overwrites or removes, without the contents of a config drive."""
-    names = instance_info.own_names(former) | instance_info.FOUND_BY_IRONIC | info.keys()
-    values = {
-        name: HIDDEN if name in _CONFIG_DRIVE else former[name]
-        for name in sorted(names & former.keys())
-    }
-    mark = values.get(resources.REBUILD_MARK)
-    if isinstance(mark, dict):
-        # Of the last rebuild: it has begun.
-        values[resources.REBUILD_MARK] = {k: v for k, v in mark.items() if k != _FORMER}
-    return values
 
 
 def configure_patch(
@@ -114,6 +106,13 @@ def put_back(node: Node) -> list[dict[str, Any]]:
     known = {key: value for key, value in info_before.items() if value != HIDDEN}
     drops = _CONFIG_DRIVE - info_before.keys()
     return instance_info.make_patch(node.instance_info or {}, known, drops=drops)
+
+
+def forget_former(node: Node) -> list[dict[str, Any]]:
+    """The patch that takes what the former image had off a node that has been rebuilt."""
+    mark = (node.instance_info or {}).get(resources.REBUILD_MARK)
+    path = f"/instance_info/{resources.REBUILD_MARK}/{_FORMER}"
+    return [{"op": "remove", "path": path}] if isinstance(mark, dict) and _FORMER in mark else []
 
 
 def is_marked(node: Node, wish: str | None) -> bool:

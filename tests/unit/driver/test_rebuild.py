@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from ironic_virt import exceptions, virt
-from ironic_virt.driver.resources import REBUILD_MARK
 from ironic_virt.exceptions import Disk
 from ironic_virt.testing.fake_ironic import FakeIronic
 from tests.config_drives import sent_drive
@@ -96,18 +95,20 @@ def test_it_takes_a_look_a_change_and_a_request(stage, fake, node, instance, has
     # The node's ports are in the config drive, and when that is made the node is read again.
     looks = ["GET", "GET", "GET"] if has_drive else ["GET"]
     assert asked[: len(looks) + 2] == [*looks, "PATCH", "PUT"]
-    # The last one protects the instance again.
-    assert (set(asked[len(looks) + 2 : -1]), asked[-1]) == ({"GET"}, "PATCH")
+    # The last ones forget the former image, and protect the instance again.
+    assert (set(asked[len(looks) + 2 : -2]), asked[-2:]) == ({"GET"}, ["PATCH", "PATCH"])
     assert ("configdrive" in fake.node(node)["instance_info"]) is has_drive
 
 
 def test_what_the_last_image_had_of_its_own_does_not_stay(stage, fake, node, instance) -> None:
+    rebuild(stage, instance, virt.ImageMeta(f"https://me:{SECRET}@images.test/a", checksum="ab"))
     info = fake.node(node)["instance_info"]
     left = {"image_os_hash_algo": "sha512", "image_url": "******", "preserve_ephemeral": "True"}
     left |= {"rack.unit": "7"}
     fake.set_node(node, instance_info={**info, **left})
-    rebuild(stage, instance, GLANCE)
+    rebuild(stage, instance, GLANCE, "req-2")
     told = fake.node(node)["instance_info"]
+    assert SECRET not in str(told | {"configdrive": None})
     assert {"image_os_hash_algo", "image_checksum", "preserve_ephemeral"}.isdisjoint(told)
     assert told["image_url"] == "******", "Ironic hides what it has written itself"
     assert told["rack.unit"] == "7", "Ironic takes no patch of such a name"
@@ -141,11 +142,10 @@ def test_a_whole_disk_image_would_not_preserve_it_and_is_refused(stage, instance
 def test_an_image_of_unknown_type_is_taken_for_a_whole_disk(stage, fake, node, instance) -> None:
     rebuild(stage, instance, GLANCE)
     assert fake.node(node)["instance_info"]["image_type"] == "whole-disk"
-    # The last patch protects the node again.
-    assert sent(fake) == ["PATCH", "PUT", "PATCH", "PUT", "PATCH"]
+    assert sent(fake) == ["PATCH", "PUT", "PATCH", "PUT", "PATCH", "PATCH"]
     fake.requests.clear()
     rebuild(stage, instance, GLANCE, "req-2")
-    assert sent(fake) == ["PATCH", "PUT", "PATCH"], "it is known by now"
+    assert sent(fake) == ["PATCH", "PUT", "PATCH", "PATCH"], "it is known by now"
 
 
 def test_an_iso_image_that_cannot_be_rebuilt_is_named(stage, instance, caplog) -> None:
@@ -206,7 +206,6 @@ def test_what_ironic_refuses_leaves_the_node_as_it_was(stage, fake, node, instan
 def test_what_a_dead_process_has_prepared_is_put_back(stage, fake, node, instance, wish, refuse):
     stage.rebuild(instance)
     before = stage.trace(node)
-    del before["instance_info"][REBUILD_MARK]["former"]
     # It asks for that between the patch and the request.
     stage.service.on_abort_question = sys.exit
     with pytest.raises(SystemExit):
