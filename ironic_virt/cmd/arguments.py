@@ -190,7 +190,7 @@ KINDS: Mapping[str, Callable[[str], Any] | type[argparse.Action]] = {
     **{f"<{metavar}>": name for metavar in _NAMES.split()},
     **dict.fromkeys(("<count>", "<number>"), positive),
     **dict.fromkeys(("<size-mb>", "<size-gb>", "<vcpus>"), count),
-    **dict.fromkeys(("<node>", "<node-uuid>"), node_uuid),
+    **dict.fromkeys(("<node>", "<node-uuid>", "<uuid>"), node_uuid),
     "<key=value>": KeyValue,
     "SECONDS": seconds,
 }

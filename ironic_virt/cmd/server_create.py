@@ -116,7 +116,6 @@ server create --flavor gold --wait web -f value -c id \\
             argument(
                 "--node <uuid>",
                 "Build it on this node or not at all. The node must fit the flavor and be free.",
-                type=arguments.node_uuid,
             ),
         ),
         argument(
@@ -218,7 +217,7 @@ server rebuild web --image https://images.example.org/debian.raw \\
     )
 
     def values(self, args: argparse.Namespace) -> dict[str, Any]:
-        image = _make_image(args) if args.image else None
+        image = None if args.image is None else _make_image(args)
         return {"image": image, "preserve_ephemeral": args.preserve_ephemeral}
 
 

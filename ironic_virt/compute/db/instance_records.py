@@ -51,19 +51,16 @@ class Instances(Outcomes):
         :raises NoSuchInstance: there is none.
         :raises AmbiguousName: several have this name.
         """
-        try:
+        with contextlib.suppress(errors.NoSuchInstance):
             return get(connection, instance)
-        except errors.NoSuchInstance:
-            with contextlib.suppress(ValueError):
-                uuid_module.UUID(instance)
-                raise
-            named = sa.select(_INSTANCE.c.uuid).where(_INSTANCE.c.display_name == instance)
-            rows = connection.scalars(named.order_by(_INSTANCE.c.id).limit(_SAME_NAME)).all()
-            if len(rows) > 1:
-                raise errors.AmbiguousName(len(rows), instance, ", ".join(rows)) from None
-            if not rows:
-                raise
-        return get(connection, rows[0])
+        with contextlib.suppress(ValueError):
+            # Perhaps in capitals.  A UUID never names another instance.
+            return get(connection, str(uuid_module.UUID(instance)))
+        named = sa.select(_INSTANCE.c.uuid).where(_INSTANCE.c.display_name == instance)
+        rows = connection.scalars(named.order_by(_INSTANCE.c.id).limit(_SAME_NAME)).all()
+        if len(rows) > 1:
+            raise errors.AmbiguousName(len(rows), instance, ", ".join(rows))
+        return get(connection, rows[0] if rows else instance)
 
     def list(
         self,

@@ -176,6 +176,7 @@ def test_a_power_state_is_written_only_while_nothing_is_wanted(db, building) -> 
 
 def test_a_name_finds_its_instance_unless_several_have_it(db, building) -> None:
     assert db.instances.get("web").uuid == building.uuid
+    assert db.instances.get(building.uuid.upper()).uuid == building.uuid
     other = create_building(db, new_instance(), free_node(db, "one"))
     with pytest.raises(errors.AmbiguousName) as raised:
         db.instances.get("web")
