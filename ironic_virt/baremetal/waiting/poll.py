@@ -245,7 +245,7 @@ class Poll:
         state = None if request.cohort is not None else request.state
         for uuid in request.expected:
             waiters = [waiter for waiter in request.waiting.get(uuid, ()) if waiter.state == state]
-            if uuid not in shown and any(waiter in self.waiters for waiter in waiters):
+            if uuid not in shown:
                 departed[uuid] = None
                 for waiter in waiters:
                     waiter.state = None

@@ -524,6 +524,21 @@ def test_who_has_left_while_others_were_listed_is_not_looked_for() -> None:
     assert waiters["n1"].seen.provision_state == "active"
 
 
+def test_whoever_is_still_waited_for_shows_where_the_others_are() -> None:
+    nodes = deploying(6) | {"c": "cleaning", "d": "cleaning"}
+    bench = Bench(nodes)
+    waiters = bench.wait_for_all()
+    first, second = begun(bench)
+    for number in range(6):
+        bench.ironic.move(f"n{number}", "wait call-back")
+    land(bench, first)
+    bench.leave(waiters[0])
+    land(bench, second)
+    bench.ironic.take_requests()
+    land_all(bench)
+    assert len(bench.ironic.take_requests()) == 2, "a node, and a list of its state"
+
+
 @pytest.mark.parametrize("timeout", [0.01, 0.3, 1.9, 20.0])
 def test_there_is_a_look_before_the_deadline(timeout: float) -> None:
     bench = Bench({"a": "active"})
