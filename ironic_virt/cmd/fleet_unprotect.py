@@ -30,17 +30,16 @@ class Unprotect(FleetCommand):
     takes = HOSTS_TO_CHANGE
 
     def act(self, args: argparse.Namespace) -> Any:
-        """Unprotect the nodes of each service."""
-        reader, dry_run = self.reader(args), args.dry_run
+        reader = self.reader(args)
         from ironic_virt.fleet import lock
 
-        with contextlib.nullcontext() if dry_run else lock.held():
+        with contextlib.nullcontext() if args.dry_run else lock.held() as check:
             deployment = reader.read(placement=False)
             for host in args.hosts:
                 if host not in deployment.service_of:
                     self.refuse(f"host {host} has no nova-compute service")
             client = IronicClient.from_conf(reader.conf)
-            run = unprotect_nodes(deployment, args.hosts, client, dry_run=dry_run)
+            run = unprotect_nodes(deployment, args.hosts, client, check)
             reports = self.collected(run, lambda node: "protected nodes")
         host_of = deployment.host_of
         return [

@@ -8,7 +8,7 @@ A node that somebody else protects is never touched.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from ironic_virt import exceptions
 from ironic_virt.baremetal.client import IronicClient
@@ -19,12 +19,17 @@ from ironic_virt.fleet.plans.apply import Effect, Report
 
 
 def unprotect_nodes(
-    deployment: Deployment, hosts: Collection[str], client: IronicClient, *, dry_run: bool
+    deployment: Deployment,
+    hosts: Collection[str],
+    client: IronicClient,
+    check: Callable[[], None] | None,
 ) -> Iterator[Report[Node]]:
-    """Unprotect the nodes of hosts, and report on each that is protected."""
+    """Unprotect the protected nodes of hosts, and report on each; no ``check``: a dry run."""
     for node in deployment.nodes.values():
         if node.protected and deployment.host_of(node) in hosts:
-            yield Report(node, *_unprotected(node, client, dry_run=dry_run))
+            if check is not None:
+                check()
+            yield Report(node, *_unprotected(node, client, dry_run=check is None))
 
 
 def _unprotected(node: Node, client: IronicClient, *, dry_run: bool) -> tuple[Effect, str]:

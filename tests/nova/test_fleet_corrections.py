@@ -15,6 +15,7 @@ from sqlalchemy import exc as sa_exceptions
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.cmd.fleet_check import Check
 from ironic_virt.cmd.fleet_unprotect import Unprotect
+from ironic_virt.driver import resources
 from ironic_virt.fleet import cells, checks, corrections, lock
 from ironic_virt.fleet import placement as fleet_placement
 from ironic_virt.fleet.deployment import Record, Server
@@ -137,15 +138,20 @@ def test_many_findings_are_mended_by_one_client(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_nodes_are_unprotected_under_the_lock(monkeypatch: pytest.MonkeyPatch) -> None:
-    taken, ironic = mock.Mock(side_effect=lock.Locked("another operator")), mock.Mock()
-    monkeypatch.setattr(lock, "held", taken)
+    check = mock.Mock(side_effect=[None, lock.Locked("another operator")])
+    held = mock.Mock(side_effect=[lock.Locked("taken"), contextlib.nullcontext(check)])
+    monkeypatch.setattr(lock, "held", held)
+    ironic = mock.Mock(**{"return_value.get_node": lambda uuid: known.nodes[uuid]})
     monkeypatch.setattr(IronicClient, "from_conf", ironic)
-    known = {"read.return_value": deployments.fleet({"a": 1})}
-    monkeypatch.setattr(Unprotect, "reader", lambda command, args: mock.Mock(**known))
+    reason = {"protected": True, "protected_reason": resources.protection_of(SERVER)}
+    known = deployments.fleet({"a": 3}, taken=4, instance_uuid=SERVER, **reason)
+    reader = mock.Mock(**{"read.return_value": known})
+    monkeypatch.setattr(Unprotect, "reader", lambda command, args: reader)
     args = argparse.Namespace(hosts=["a"], dry_run=False)
-    with pytest.raises(lock.Locked):
-        Unprotect(mock.Mock(), args).act(args)
-    ironic.assert_not_called()
+    for why, patched in (("taken", 0), ("another operator", 1)):
+        with pytest.raises(lock.Locked, match=why):
+            Unprotect(mock.Mock(**{"options.verbose_level": 0}), args).act(args)
+        assert ironic.return_value.patch_node.call_count == patched
 
 
 def test_a_lock_whose_connection_was_lost_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,7 +73,7 @@ class Switching(Deployment, starts=True):
             assert all(self.node(node)["protected"] for node in nodes)
             read = Reader(CONF).read(placement=False)
             client = IronicClient.from_conf(CONF)
-            done = unprotect_nodes(read, ["compute1"], client, dry_run=False)
+            done = unprotect_nodes(read, ["compute1"], client, lambda: None)
             assert {one.change.uuid: one.outcome for one in done} == dict.fromkeys(
                 nodes, Effect.DONE
             )

@@ -65,21 +65,21 @@ def test_only_what_this_package_protects_is_taken_off(fake, client) -> None:
     free = protected(fake, 3, protected=False, protected_reason=None)
     deployment = deployed(client, ours, theirs, free)
     fake.requests.clear()
-    dry = unprotect_nodes(deployment, [HOST], client, dry_run=True)
+    dry = unprotect_nodes(deployment, [HOST], client, None)
     assert outcomes(dry) == {ours: Effect.WOULD, theirs: Effect.REFUSED}
     assert {entry.method for entry in fake.requests} == {"GET"}
-    assert outcomes(unprotect_nodes(deployment, ["compute-b"], client, dry_run=False)) == {}
+    assert outcomes(unprotect_nodes(deployment, ["compute-b"], client, lambda: None)) == {}
     fake.requests.clear()
-    done = unprotect_nodes(deployment, [HOST], client, dry_run=False)
+    done = unprotect_nodes(deployment, [HOST], client, lambda: None)
     assert outcomes(done) == {ours: Effect.DONE, theirs: Effect.REFUSED}
     (patch,) = fake.requests.mutating()
     assert patch.path.endswith(ours)
     assert (fake.node(ours)["protected"], fake.node(theirs)["protected"]) == (False, True)
-    again = unprotect_nodes(deployment, [HOST], client, dry_run=False)
+    again = unprotect_nodes(deployment, [HOST], client, lambda: None)
     assert outcomes(again)[ours] is Effect.ALREADY
     silent = mock.Mock(**{"get_node.side_effect": exceptions.IronicUnreachable("gone")})
     with pytest.raises(exceptions.IronicUnreachable):
-        list(unprotect_nodes(deployment, [HOST], silent, dry_run=False))
+        list(unprotect_nodes(deployment, [HOST], silent, lambda: None))
 
 
 def test_a_node_that_is_now_another_servers_stays_protected(fake, client) -> None:
@@ -93,7 +93,7 @@ def test_a_node_that_is_now_another_servers_stays_protected(fake, client) -> Non
 
     deployment = deployed(client, node)
     fake.handle = given_away  # type: ignore[method-assign]
-    (report,) = unprotect_nodes(deployment, [HOST], client, dry_run=False)
+    (report,) = unprotect_nodes(deployment, [HOST], client, lambda: None)
     assert report.outcome is Effect.FAILED
     assert report.reason
     assert fake.node(node)["protected"]
