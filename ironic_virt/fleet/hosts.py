@@ -8,7 +8,7 @@ Plain data, read by :mod:`ironic_virt.fleet.api_database` and made by hand in te
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 
 from ironic_virt.baremetal.node import Node
 
@@ -41,10 +41,11 @@ class Flavor:
     required: frozenset[str] = frozenset()
     forbidden: frozenset[str] = frozenset()
 
-    def fits(self, placement_class: str, node: Node) -> bool:
-        """Whether a node of a class has what is asked for."""
+    def fits(self, placement_class: str, node: Node, added: Set[str] = frozenset()) -> bool:
+        """Whether a node of a class has what is asked for, given classes that may be added."""
         return (
-            self.classes == {placement_class}
+            placement_class in self.classes
+            and self.classes - {placement_class} <= added
             and self.required <= node.traits
             and not self.forbidden & node.traits
         )

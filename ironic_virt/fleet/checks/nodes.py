@@ -25,7 +25,7 @@ def _list_nodes(fleet: Deployment) -> Iterable[tuple[str, Node]]:
     "service serves: openstack baremetal node set --shard <shard> {about}",
 )
 def _find_node_without_record(fleet: Deployment) -> Problems:
-    for node in fleet.nodes.values():
+    for node in fleet.nodes.values() if fleet.whole else ():
         if node.uuid not in fleet.node_records and not fleet.is_in_pool(node):
             yield node.uuid, "no compute service has a record of it"
 
@@ -62,7 +62,7 @@ def _find_node_in_two_records(fleet: Deployment) -> Problems:
 )
 @each(_list_nodes)
 def _find_node_in_no_target_set(fleet: Deployment, node: Node) -> str | None:
-    if not fleet.options or fleet.hosts_without_file:
+    if not fleet.options or fleet.hosts_without_file or not fleet.whole:
         return None
     if any(options.serves(node) for options in fleet.options.values()):
         return None

@@ -129,9 +129,9 @@ def _find_pool_differs(fleet: Deployment) -> Problems:
     "create a flavor with resources:{name}=1, or correct the node's class and traits",
 )
 def _find_node_without_flavor(fleet: Deployment) -> Problems:
-    flavors = fleet.hosts.flavors
+    flavors, added = fleet.hosts.flavors, _list_added(fleet)
     for (name, _), nodes in _group_by_kind(fleet).items():
-        if flavors and not any(flavor.fits(name, nodes[0]) for flavor in flavors):
+        if flavors and not any(flavor.fits(name, nodes[0], added) for flavor in flavors):
             for node in nodes:
                 yield node.uuid, f"no flavor fits it: {name}", {"name": name}
 
@@ -141,11 +141,20 @@ def _find_node_without_flavor(fleet: Deployment) -> Problems:
     "correct the flavor {about}, or the class and traits of nodes",
 )
 def _find_flavor_without_node(fleet: Deployment) -> Problems:
-    kinds = _group_by_kind(fleet)
+    kinds, added = _group_by_kind(fleet), _list_added(fleet)
     for flavor in fleet.hosts.flavors if fleet.whole else ():
-        if not any(flavor.fits(name, nodes[0]) for (name, _), nodes in kinds.items()):
+        if not any(flavor.fits(name, nodes[0], added) for (name, _), nodes in kinds.items()):
             required = ", ".join(sorted(flavor.classes | flavor.required))
             yield flavor.name, f"no node has what it asks for: {required}"
+
+
+def _list_added(fleet: Deployment) -> set[str]:
+    """The classes of bare metal providers that no node has: Nova's provider.yaml adds them."""
+    ours = {record.uuid for record in fleet.records}
+    names = {name for name, having in fleet.placement.room.items() if having & ours}
+    for held in fleet.placement.allocations.values():
+        names.update(*held.values())
+    return names - {name for name, _ in _group_by_kind(fleet)}
 
 
 def _group_by_kind(fleet: Deployment) -> dict[tuple[str, frozenset[str]], list[Node]]:

@@ -145,6 +145,6 @@ def _find_resource_class_renamed(fleet: Deployment) -> Problems:
         of_pool = names.class_of(server.node or "", server.host or "")
         name = (node.resource_class if node else of_pool) or ""
         classes = sorted(resource for resource in resources if resource.startswith(CUSTOM))
-        if name and classes not in ([], [placement_class(name)]):
+        if name and classes and placement_class(name) not in classes:
             words = f"server {consumer} holds {', '.join(classes)} of it, but its resource class"
             yield provider, f"{words} is {placement_class(name)}", {"server": consumer}
