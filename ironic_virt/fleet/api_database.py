@@ -15,8 +15,6 @@ from ironic_virt.fleet import nova_conf
 from ironic_virt.fleet.deployment import grouped
 from ironic_virt.fleet.hosts import Aggregate, Flavor, Group, Hosts
 
-_POLICIES = ("affinity", "anti-affinity")
-
 
 def read(conf: cfg.ConfigOpts, servers: Collection[str]) -> Hosts:
     """Read it all, but only the groups of these servers."""
@@ -44,7 +42,7 @@ def _make_aggregate(record: Any) -> Aggregate:
 
 def _make_group(record: Any) -> Group | None:
     """A group with a policy that is enforced."""
-    if record.policy not in _POLICIES:
+    if record.policy not in ("affinity", "anti-affinity"):
         return None
     most = None if record.policy == "affinity" else int(record.rules.get("max_server_per_host", 1))
     return Group(str(record.uuid), frozenset(record.members or ()), most)

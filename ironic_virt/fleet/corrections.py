@@ -17,9 +17,6 @@ from ironic_virt.fleet.deployment import pool_name
 from ironic_virt.fleet.findings import Finding
 from ironic_virt.fleet.placement import OF_NOVA, PlacementClient
 
-Correction = Callable[[Finding, PlacementClient, IronicClient], str]
-"""Corrects a finding, and returns in words what it did."""
-
 
 class NoLongerSo(exceptions.IronicVirtError):
     """The finding no longer holds; nothing was changed."""
@@ -62,16 +59,15 @@ def _allocate_again(finding: Finding, placement: PlacementClient, ironic: Ironic
     if place not in {record.name for record in records}:
         raise NoLongerSo(f"provider {provider} is not that of {place}, where the server is now")
     name = resources.node_inventory(node).placement_class
-    owner = server.project_id or "", server.user_id or ""
     # The finding of an allocation that is elsewhere is about the provider that it is from.
-    placement.allocate(uuid, provider, name, *owner, instead_of=finding.about)
+    placement.allocate(server, provider, name, instead_of=finding.about)
     return f"allocated {name} of {provider}"
 
 
-CORRECTIONS: Mapping[str, Correction] = {
+CORRECTIONS: Mapping[str, Callable[[Finding, PlacementClient, IronicClient], str]] = {
     "allocation-elsewhere": _allocate_again,
     "allocation-missing": _allocate_again,
     "allocation-of-nobody": _delete_allocation,
     "offered-unavailable": _reserve_inventory,
 }
-"""By the code of the finding."""
+"""By the code of the finding; each returns in words what it did."""

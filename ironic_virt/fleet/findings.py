@@ -29,9 +29,8 @@ class Severity(enum.Enum):
 
 T = TypeVar("T")
 CRITICAL, ERROR, WARNING = Severity
-Problem = tuple[str, str] | tuple[str, str, dict[str, str]]
-"""An object, what is wrong with it, and the facts that the fix and a correction need."""
-Problems = Iterable[Problem]
+Problems = Iterable[tuple[str, str] | tuple[str, str, dict[str, str]]]
+"""Objects, what is wrong with them, and the facts that the fix and a correction need."""
 Find = Callable[[Deployment], Problems]
 Table = dict[str, tuple[Severity, str, Find]]
 """By code: the severity, the fix and the check."""

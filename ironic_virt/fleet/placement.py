@@ -20,7 +20,7 @@ from nova import exception
 from nova.scheduler.client import report
 
 from ironic_virt import exceptions
-from ironic_virt.fleet.deployment import Provider
+from ironic_virt.fleet.deployment import Provider, Server
 from ironic_virt.nova import values, zones
 from ironic_virt.virt import NodeInventory
 
@@ -124,27 +124,18 @@ class PlacementClient:
         stock["reserved"] = stock["total"] - left
         self.ask("put", path, stock, good=(_OK,))
 
-    def allocate(
-        self,
-        consumer: str,
-        provider: str,
-        name: str,
-        project: str,
-        user: str,
-        *,
-        instead_of: str | None = None,
-    ) -> None:
-        """Allocate one of a resource class of a provider to a consumer, by one request.
+    def allocate(self, server: Server, provider: str, name: str, *, instead_of: str) -> None:
+        """Allocate one of a resource class of a provider to a server, by one request.
 
         Placement allocates nothing from a reserved inventory, and that of a node with a server
         is reserved.  So the reservation is lifted for that moment; another server that is
         scheduled to the node meanwhile finds it in use.
 
-        :param instead_of: the provider whose allocation goes; the consumer keeps all others,
+        :param instead_of: the provider whose allocation goes; the server keeps all others,
             such as the bandwidth of its ports.
         """
         stock = self._json(f"/resource_providers/{provider}/inventories/{name}")
-        held = self._json(f"/allocations/{consumer}")
+        held = self._json(f"/allocations/{server.uuid}")
         kept = {
             other: {"resources": allocation["resources"]}
             for other, allocation in held["allocations"].items()
@@ -153,14 +144,14 @@ class PlacementClient:
         body = {
             "allocations": {**kept, provider: {"resources": {name: 1}}},
             "consumer_generation": held.get("consumer_generation"),
-            "project_id": project,
-            "user_id": user,
+            "project_id": server.project_id or "",
+            "user_id": server.user_id or "",
         }
         is_lifted = stock["reserved"] >= stock["total"]
         if is_lifted:
             self.reserve(provider, name, left=1)
         try:
-            self.ask("put", f"/allocations/{consumer}", body, good=(_NO_CONTENT,))
+            self.ask("put", f"/allocations/{server.uuid}", body, good=(_NO_CONTENT,))
         finally:
             if is_lifted:
                 self.reserve(provider, name)

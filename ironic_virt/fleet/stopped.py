@@ -15,9 +15,6 @@ from concurrent import futures
 
 from ironic_virt.fleet.deployment import Service
 
-Ping = Callable[[str], bool | None]
-"""Whether the nova-compute of a host answers over Nova's RPC; ``None``: it can't be asked."""
-
 SLICE = 1.0
 """Seconds between two lines about how far the watch is."""
 
@@ -53,7 +50,7 @@ def _pulse(service: Service | None) -> tuple[object, ...] | None:
 
 def watch(
     read: Callable[[], Mapping[str, Service]],
-    ping: Ping,
+    ping: Callable[[str], bool | None],
     hosts: Collection[str],
     intervals: Mapping[str, float],
     progress: Callable[[str, int, int], None] = lambda what, done, total: None,

@@ -87,7 +87,7 @@ class Converted(Fleet):
 
 def test_nothing_is_converted_while_one_of_the_services_runs(monkeypatch) -> None:
     service = Service("cell1", 1, HOST)
-    plans = [conversion.Conversion(conversion.Direction.ENTER, service, why) for why in ("", "x")]
+    plans = [conversion.Conversion(service, why) for why in ("", "x")]
     monkeypatch.setattr(fleet_pools.Enter, "reader", mock.Mock())
     monkeypatch.setattr(lock, "held", lambda: contextlib.nullcontext(lambda: None))
     monkeypatch.setattr(nova_world, "NovaWorld", mock.Mock())

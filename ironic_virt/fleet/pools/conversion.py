@@ -78,7 +78,6 @@ class Conversion:
     :ivar emptied: the records without a server, once the moves are done.
     """
 
-    direction: Direction
     service: Service
     blocked: str = ""
     targets: Mapping[str, Target] = dataclasses.field(default_factory=dict)
@@ -108,7 +107,7 @@ def plan(deployment: Deployment, host: str, direction: Direction, watched: Watch
         and record.name not in kept
         and is_pool(record) is (direction is Direction.LEAVE)
     ]
-    return Conversion(direction, service, blocked, targets, moves, emptied)
+    return Conversion(service, blocked, targets, moves, emptied)
 
 
 def _final_places(servers: Sequence[Server], moves: Sequence[Move]) -> dict[str, str]:

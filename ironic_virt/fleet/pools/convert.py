@@ -42,7 +42,7 @@ def run(
     dry_run: bool = False,
 ) -> Iterator[Report[About]]:
     """Carry it out, and report each change.  Its service must be stopped."""
-    steps = _Steps(world, conversion.service)
+    steps = _Steps(world, conversion.service, world.cells[conversion.service.cell].context)
     failures: dict[str, tuple[Effect, str]] = {}
     for number, target in enumerate(conversion.targets.values(), start=1):
         if not dry_run and (failure := _attempt_step(steps.provide, target)) is not None:
@@ -88,16 +88,13 @@ class _Steps:
 
     world: NovaWorld
     service: Service
-
-    @property
-    def _context(self) -> Any:
-        return self.world.cells[self.service.cell].context
+    context: Any
 
     @contextlib.contextmanager
     def _stopped(self) -> Iterator[Any]:
         """A transaction, until whose end the service stays stopped."""
         self.world.check()
-        host, context = self.service.host, self._context
+        host, context = self.service.host, self.context
         with main_db.get_context_manager(context).writer.using(context) as session:
             if self.world.watched.why_running(host, cells.locked_service(session, host)):
                 raise MoveRefused(f"service {host} is no longer stopped")
@@ -111,7 +108,7 @@ class _Steps:
 
     def provide(self, target: Target) -> None:
         """Create a provider and its record; the record comes last, and shows that both exist."""
-        context, placement = self._context, self.world.placement
+        context, placement = self.context, self.world.placement
         with self._stopped(), nova_utils.temporary_mutation(context, read_deleted="yes"):
             try:
                 record = objects.ComputeNode.get_by_uuid(context, target.resource.uuid)
@@ -154,9 +151,8 @@ class _Steps:
             record = self._own_record(session, uuid)
             if row is None or record is None:
                 raise MoveRefused("its records have just changed")
-            owner = server.project_id or "", server.user_id or ""
             name = target.inventory.placement_class
-            self.world.placement.allocate(server.uuid, uuid, name, *owner, instead_of=move.source)
+            self.world.placement.allocate(server, uuid, name, instead_of=move.source)
             moment = datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
             row_values = {"node": target.name, "compute_id": record.id, "updated_at": moment}
             session.execute(sa.update(instances).where(instances.id == row.id).values(row_values))
@@ -168,4 +164,4 @@ class _Steps:
             if self._own_record(session, record.uuid) is None:
                 raise MoveRefused("its record is gone, or another host has it now")
             self.world.placement.delete_provider(record.uuid)
-            objects.ComputeNode.get_by_uuid(self._context, record.uuid).destroy()
+            objects.ComputeNode.get_by_uuid(self.context, record.uuid).destroy()
