@@ -151,12 +151,13 @@ class FleetCommand(output.Table):
         :param assumed: a plan, for the services whose file is not given.
         """
         options = self.service_options(args)
+        named = options.keys()
         if assumed is not None:
             options = {**assumed.options, **options}
         conf = self.conf
         from ironic_virt.fleet.reading import Reader
 
-        return Reader(conf, cells=args.cells, options=options, progress=self.progress())
+        return Reader(conf, args.cells, options, named, progress=self.progress())
 
     def progress(self) -> Callable[[str, int, int], None]:
         """Return what shows progress; nothing under ``--quiet``."""

@@ -129,14 +129,10 @@ def records(cell: Cell, uuids: Collection[str] | None = None) -> Iterator[Record
             yield Record(cell.uuid, row.id, row.uuid, row.host or "", row.name or "")
 
 
-def servers_of(cell: Cell, hosts: Collection[str]) -> Iterator[Server]:
-    """The servers of hosts that are not deleted."""
-    return _read_servers(cell, models.Instance.host, hosts, models.Instance.deleted == 0)
-
-
-def servers_on(cell: Cell, names: Collection[str]) -> Iterator[Server]:
-    """The servers that are not deleted, on compute nodes of these names."""
-    return _read_servers(cell, models.Instance.node, names, models.Instance.deleted == 0)
+def servers_of(cell: Cell, column: str, names: Collection[str]) -> Iterator[Server]:
+    """The servers that are not deleted, by their ``host`` or by their ``node``."""
+    table = models.Instance
+    return _read_servers(cell, getattr(table, column), names, table.deleted == 0)
 
 
 def servers(cell: Cell, uuids: Collection[str]) -> Iterator[Server]:

@@ -128,6 +128,9 @@ def read(host: str, paths: Sequence[str]) -> ServiceOptions:
     except (OSError, ValueError, cfg.Error) as exc:
         reason = f"can't be read: {reason_of(exc)}"
         raise exceptions.InvalidConfiguration(", ".join(paths), reason) from None
+    if not written and "compute_driver" not in defaults:
+        reason = "sets neither compute_driver nor [ironic] options; name all files of the service"
+        raise exceptions.InvalidConfiguration(", ".join(paths), reason)
     if host and defaults.get("host", host) != host:
         raise exceptions.InvalidConfiguration(
             ", ".join(paths), f"its [DEFAULT] host is {defaults['host']}, not {host}"

@@ -17,6 +17,7 @@ from nova.conf import ironic as nova_ironic
 from nova.scheduler import filters
 from oslo_config import cfg
 
+from ironic_virt import exceptions
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.http.connection import KeystoneChannel
 from ironic_virt.baremetal.http.transport import shown
@@ -48,11 +49,12 @@ _NODE_FIELDS = (
 
 @dataclasses.dataclass(frozen=True)
 class Reader:
-    """Reads one deployment; cells are names, and without any all are read."""
+    """Reads one deployment, or some cells of it by name; the ``named`` hosts must exist."""
 
     conf: cfg.ConfigOpts
     cells: Collection[str] = ()
     options: Mapping[str, ServiceOptions] = dataclasses.field(default_factory=dict)
+    named: Collection[str] = frozenset()
     progress: Progress = lambda what, done, total: None
     clock: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC)
 
@@ -70,7 +72,7 @@ class Reader:
         hosts = {record.host for record in records} | self.options.keys()
         servers: dict[str, Server] = {}
         for number, cell in enumerate(with_hosts, start=1):
-            servers.update((server.uuid, server) for server in cells.servers_of(cell, hosts))
+            servers.update((each.uuid, each) for each in cells.servers_of(cell, "host", hosts))
             self.progress("Nova: cells", number, len(with_hosts))
         more = {"extra", "chassis_uuid"} & {(rule or "").partition("/")[0]}
         nodes = {node.uuid: node for node in client.list_nodes(fields=(*_NODE_FIELDS, *more))}
@@ -80,11 +82,16 @@ class Reader:
         # The others may have left their nodes since they were read: they are read again.
         self._look_up(carried | servers.keys(), present)
         url = shown(self.conf.ironic.endpoint_override or "by the catalogue")
+        nova = api_database.read(self.conf, present)
+        known = {each.host for each in services} | {each.host for each in records}
+        if typos := ", ".join(sorted(set(self.named) - known - nova.cells.keys())):
+            reason = f"there is no nova-compute on {typos}, only on {', '.join(sorted(known))}"
+            raise exceptions.InvalidConfiguration("--service-conf or --serves", reason)
         deployment = Deployment(
             read_at=read_at,
             cells={cell.uuid: cell.name for cell in with_hosts},
             cloud=(url, self.conf.ironic.region_name or ""),
-            hosts=api_database.read(self.conf, present),
+            hosts=nova,
             whole=not self.cells,
             services=services,
             records=records,

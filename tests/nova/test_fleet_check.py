@@ -180,6 +180,11 @@ class TestCheck(Fleet):
         assert self.check() == {}
 
     def test_what_can_not_be_read_is_no_finding(self) -> None:
+        file = self._files / "compute-typo.conf"
+        file.write_text("[ironic]\nshard = a\n")
+        for option in ("--serves=compute-typo=a", f"--service-conf=compute-typo={file}"):
+            self.fleet("check", *self.service_files, option, code=1)
+            assert "no nova-compute on compute-typo, only on compute-a, compute-b" in self.said
         self.flags(endpoint_override="http://127.0.0.1:9", api_max_retries=0, group="ironic")
         assert self.fleet("check", code=1) is None
         assert "Ironic" in self.said

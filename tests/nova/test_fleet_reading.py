@@ -118,7 +118,7 @@ def test_what_goes_on_while_it_is_read_is_no_finding(monkeypatch: pytest.MonkeyP
         (cells, "cells", lambda names: [cells.Cell("cell1", "", None)]),
         (cells, "services", lambda *_: [before.services[0], stale]),
         (cells, "records", lambda cell: before.records),
-        (cells, "servers_of", lambda cell, hosts: [server]),
+        (cells, "servers_of", lambda cell, column, hosts: [server]),
         (cells, "servers", lambda cell, uuids: ask(uuids, in_cells)),
         (cells, "being_built", requests),
         (cells, "migrations", lambda cell, uuids: []),
@@ -131,7 +131,7 @@ def test_what_goes_on_while_it_is_read_is_no_finding(monkeypatch: pytest.MonkeyP
     ):
         monkeypatch.setattr(place, name, stub)
     conf = mock.Mock(**{"ironic.endpoint_override": "https://admin:hunter2@x/v1"})
-    found = Reader(conf).read()
+    found = Reader(conf, named=["a"]).read()
     world = NovaWorld(conf, ironic, {"cell1": mock.Mock()}, before.hosts, placement=placement)
     # Nova has mapped the host to the first one's cell.
     assert found.service_of == world.services() == {"a": before.services[0]}

@@ -94,7 +94,7 @@ class NovaWorld:
     def servers(self, records: Sequence[Record]) -> dict[str, list[Server]]:
         """The servers on nodes, by the record's name."""
         names = grouped((record.cell, record.name) for record in records)
-        listed = (cells.servers_on(self.cells[cell], each) for cell, each in names.items())
+        listed = (cells.servers_of(self.cells[cell], "node", each) for cell, each in names.items())
         return grouped((server.node or "", server) for each in listed for server in each)
 
     def node(self, uuid: str) -> Node | exceptions.IronicError | None:

@@ -25,12 +25,14 @@ def test_the_last_file_counts(tmp_path: Path) -> None:
     first.write_text(
         f"[DEFAULT]\ncompute_driver = x\n{interval}\n[ironic]\nshard = a\nconductor_group = g\n"
     )
-    second.write_text("[ironic]\nshard = b\npeer_list = x,y\nauth-type = none\n")
+    second.write_text(
+        "[ironic]\nshard = b\npeer_list = x,y\nauth-type = none\nnovas = 1\nshardd = a\n"
+    )
     found = options.read("one", [str(first), str(second)])
     assert (found.shard, found.conductor_group, found.peers) == ("b", "g", ())
     assert (found.defaults["compute_driver"], found.written["auth_type"]) == ("x", "none")
     assert found.number("update_resources_interval", 0) == 3600
-    assert found.unknown_names(set()) == []
+    assert found.unknown_names({"novas"}) == ["shardd"]
 
 
 def test_values_may_name_others_and_files_may_be_directories(tmp_path: Path) -> None:
@@ -69,7 +71,7 @@ def test_what_is_said_by_hand() -> None:
             options.parse_serves(text)
 
 
-@pytest.mark.parametrize("text", [None, "[ironic]\nshard = a\nhunt'er2\n"])
+@pytest.mark.parametrize("text", [None, "", "[ironic]\nshard = a\nhunt'er2\n"])
 def test_a_file_that_can_not_be_read(tmp_path: Path, text: str | None) -> None:
     path = tmp_path / "nova.conf"
     if text is not None:
@@ -109,11 +111,6 @@ def test_which_nodes_a_service_is_for(written: dict[str, str], serves: bool) -> 
 def test_which_services_share_their_nodes(one, other, share) -> None:
     assert one.shares_with(other) is share
     assert other.shares_with(one) is share
-
-
-def test_options_of_nova_and_of_authentication_are_known() -> None:
-    written = {"auth_type": "password", "username": "nova", "novas": "1", "shardd": "a"}
-    assert service("one", **written).unknown_names({"novas"}) == ["shardd"]
 
 
 @pytest.mark.parametrize(
