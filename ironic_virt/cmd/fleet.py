@@ -176,6 +176,8 @@ class FleetCommand(output.Table):
         try:
             for report in reports:
                 collected.append(report)
+            if not collected:
+                self.say(f"{about}nothing to do")
         except BaseException:
             self.say("Stopped before the end. Run the command again to continue.")
             raise
@@ -192,8 +194,6 @@ class FleetCommand(output.Table):
         for name, counts in kinds.items():
             words = ", ".join(f"{count:,} {outcome.value}" for outcome, count in counts.items())
             self.say(f"{about}{counts.total():,} {name}: {words}")
-        if not reports:
-            self.say(f"{about}nothing to do")
         waiting = Counter(report.reason for report in reports if report.outcome is Effect.WAITS)
         for reason, count in waiting.most_common():
             self.say(f"{about}{count:,} wait: {reason}")

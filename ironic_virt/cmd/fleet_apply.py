@@ -93,11 +93,11 @@ class _Carried(FleetCommand):
         )
         for item in items:
             self.say(str(item))
-        if not dry_run:
-            if any(item.is_well is False for item in items):
-                raise apply.MoveRefused("Nothing was changed: see the lines with a ✗")
-            if not args.yes:
-                self._ask_for_dumps()
+        is_wrong = any(item.is_well is False for item in items)
+        if is_wrong and not dry_run:
+            raise apply.MoveRefused("Nothing was changed: see the lines with a ✗")
+        if not dry_run and not args.yes:
+            self._ask_for_dumps()
         run = apply.run(
             chosen,
             world,
@@ -106,6 +106,7 @@ class _Carried(FleetCommand):
             undo=self.is_undo,
             progress=self.progress(),
         )
+        self.code = FleetExitCode.FOUND if is_wrong else self.code
         reports = self.collected(run, lambda change: "nodes")
         if not dry_run:
             self._check_afterwards(chosen, reports, reader)

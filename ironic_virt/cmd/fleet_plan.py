@@ -7,6 +7,7 @@ from __future__ import annotations
 import argparse
 import os
 import pathlib
+import shlex
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -75,7 +76,7 @@ class _PlanCommand(FleetCommand):
         plan = self.plan(deployment, args, accepted=accepted, new=args.new)
         plans.write(plan, path)
         self.say(f"Wrote the plan to {path}.")
-        for line in summary.instructions(plan, deployment, str(path)):
+        for line in summary.instructions(plan, deployment, shlex.quote(str(path))):
             self.say(line)
         return summary.rows(deployment, plan)
 
@@ -100,7 +101,6 @@ class Shards(_PlanCommand):
     )
 
     def plan(self, deployment: Deployment, args: argparse.Namespace, **rules: Any) -> Plan:
-        """Make the plan."""
         return strategies.keep(deployment, **rules)
 
 
@@ -119,7 +119,6 @@ class Drain(_PlanCommand):
     )
 
     def plan(self, deployment: Deployment, args: argparse.Namespace, **rules: Any) -> Plan:
-        """Make the plan."""
         named = sorted(deployment.options.keys() - {args.service})
         return strategies.drain(deployment, args.service, args.targets or named, **rules)
 
@@ -157,7 +156,6 @@ class Move(_PlanCommand):
                 args.listed = stream.read().split()
 
     def plan(self, deployment: Deployment, args: argparse.Namespace, **rules: Any) -> Plan:
-        """Make the plan."""
         chosen = {*args.nodes, *args.listed}
         if args.source:
             chosen |= set(strategies.nodes_of(deployment, args.source))

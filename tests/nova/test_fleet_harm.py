@@ -199,7 +199,9 @@ class Harm(Fleet):
         plan.write_text(Path(path).read_text().replace(self._ironic.url, "http://elsewhere"))
         self.fleet("apply", str(plan), "--edited", code=1)
         assert "✗ the plan is for another deployment" in self.said
-        self.fleet("apply", path, "--max-age", "0.000001", code=1)
+        old = ("apply", path, "--max-age", "0.000001")
+        self.fleet(*old, "--dry-run", code=FleetExitCode.FOUND)
+        self.fleet(*old, code=1)
         assert "✗ the plan is" in self.said
         self.fleet("apply", path)
 

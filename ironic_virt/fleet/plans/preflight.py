@@ -66,7 +66,7 @@ def items(
         options = deployment.options[host]
         written = TargetSet(options.conductor_group, options.shard or assumed.shard)
         planned = TargetSet(assumed.conductor_group, assumed.shard)
-        if not undo and written != planned:
+        if not undo and str(written).lower() != str(planned).lower():
             yield Item(False, f"the file of {host} says {written}; the plan assumes {planned}")
     pairs = {(change.host[0] or "", change.host[1]) for change in plan.moved if not undo}
     for source, target in sorted(pairs):

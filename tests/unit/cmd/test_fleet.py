@@ -75,13 +75,28 @@ def test_nodes_to_move_are_chosen_by_name_service_shard_or_file(tmp_path, capsys
     assert "no node is chosen: compute-typo has none" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("taken", ["plan.yaml", "plan.yaml.journal"])
-def test_a_plan_takes_no_name_that_was_used(tmp_path: Path, capsys, taken: str) -> None:
-    (tmp_path / taken).touch()
-    shards, args = command(fleet_plan.Shards, "--output", str(tmp_path / "plan.yaml"))
-    with pytest.raises(SystemExit):
-        shards.act(args)
-    assert f"{taken} already exists; give another name with --output" in capsys.readouterr().err
+def test_a_plan_takes_no_name_that_was_used(tmp_path: Path, monkeypatch, capsys) -> None:
+    path, journal = tmp_path / "a plan.yaml", tmp_path / "a plan.yaml.journal"
+    reader = SimpleNamespace(read=lambda: deployments.fleet({"compute-a": 2, "compute-b": 1}))
+    monkeypatch.setattr(fleet_plan.Drain, "reader", lambda *_: reader)
+    words = "compute-a", "--serves=compute-a=x", "--output", str(path)
+    drain, args = command(fleet_plan.Drain, *words)
+    drain.act(args)
+    assert f"run: ironic-virt-fleet apply '{path}'" in drain.app.stderr.getvalue()
+    for taken in (path, journal):
+        with pytest.raises(SystemExit):
+            drain.act(args)
+        assert f"{taken} already exists; give another name" in capsys.readouterr().err
+        taken.rename(journal)
+
+
+def test_a_stopped_run_had_something_to_do() -> None:
+    apply, _ = command(fleet_apply.Apply, "plan.yaml")
+    assert apply.collected([], str) == []
+    with pytest.raises(ZeroDivisionError):
+        apply.collected((1 // 0 for _ in "x"), str)
+    said = ["nothing to do", "Stopped before the end. Run the command again to continue."]
+    assert apply.app.stderr.getvalue().splitlines() == said
 
 
 def test_who_has_dumped_nothing_changes_nothing(monkeypatch, capsys) -> None:

@@ -52,6 +52,12 @@ def test_all_is_well() -> None:
 def test_a_plan_of_some_cells_or_by_a_fast_clock_fits() -> None:
     both = changed(sound(), cells={"cell1": "cell1", "x": "other"})
     assert "✗" not in looked(planned(sound()), both).values()
+    # Neither groups nor shards differ by capitals alone.
+    grouped = with_options(
+        fleet({A: 2, B: 1}, conductor_group="X"), B, shard=B, conductor_group="x"
+    )
+    capitals = with_options(grouped, B, shard=B.upper(), conductor_group="X")
+    assert "✗" not in looked(planned(grouped), capitals).values()
     # Made on a machine whose clock is as far ahead as clocks may differ.
     early = changed(sound(), read_at=sound().read_at - datetime.timedelta(seconds=5))
     assert looked(planned(sound()), early)["the plan is -5 s old; at most 24 h is allowed"] == "✓"
