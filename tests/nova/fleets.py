@@ -58,12 +58,6 @@ class Fleet(Services):
         self.addCleanup(server.stop)
         return server
 
-    def enterContext(self, manager: Any) -> Any:  # noqa: N802 - as unittest has it
-        """Enter a context until the test's end; testtools has no such method."""
-        value = manager.__enter__()
-        self.addCleanup(manager.__exit__, None, None, None)
-        return value
-
     def make_nodes(self, count: int, **fields: Any) -> list[str]:
         """Free nodes."""
         fields.setdefault("resource_class", deployment.RESOURCE_CLASS)

@@ -125,32 +125,6 @@ class Harm(Fleet):
         mapping.destroy()
         self.refused("compute-b is not mapped", *to_b)
 
-    def test_one_service_is_drained_and_one_down_keeps_its_own(self) -> None:
-        self.stop(A, B)
-        path = self.plan("drain", A, "--to", C)
-        before = self.hosts()
-        assert {row["Outcome"] for row in self.fleet("apply", path)} == {"done"}
-        hosts = self.hosts()
-        assert {hosts[node] for node in self.nodes[A]} == {C}
-        assert {n: h for n, h in hosts.items() if before[n] != A} == {
-            n: h for n, h in before.items() if h != A
-        }
-        self.refresh(self.services[C])
-        assert self.host_of(self.servers[A]) == C
-        self.reboot(self.servers[A])
-        # Back, but not without the journal.
-        journal = self._files / f"{path}.journal"
-        journal.rename(self._files / "elsewhere")
-        for _ in range(2):
-            self.fleet("undo", path, code=1)
-            assert "is missing, and only it says what was done" in self.said
-        (self._files / "elsewhere").rename(journal)
-        self.stop(C)
-        self.services[A] = self.start_compute(A, shard="rack-a")
-        self.force_down(A, False)
-        self.fleet("undo", path)
-        assert self.hosts() == before
-
     def test_zones_aggregates_and_server_groups_are_looked_at(self) -> None:
         az1, az2 = self.aggregate("one", A, zone="az1"), self.aggregate("two", B, zone="az2")
         self.in_aggregate(self.nodes[A][0], az1)

@@ -2,6 +2,7 @@
 
 """From a hash ring to shards and back, by ``ironic-virt-fleet plan``, ``apply`` and ``undo``."""
 
+from pathlib import Path
 from typing import Any
 
 from ironic_virt.exit_codes import FleetExitCode
@@ -84,6 +85,12 @@ class TestPlans(Fleet):
         self.stop("compute-b")
         self.services["compute-a"] = self.start_compute("compute-a", shard="compute-a")
         self.force_down("compute-a", False)
+        journal = Path(f"{drain}.journal")
+        journal.rename(self._files / "elsewhere")
+        for _ in range(2):
+            self.fleet("undo", drain, code=1)
+            assert "is missing, and only it says what was done" in self.said
+        (self._files / "elsewhere").rename(journal)
         assert {row["Outcome"] for row in self.fleet("undo", drain)} == {"done"}
         assert self.fleet("undo", drain) == []
         assert (self.record_ids(), self.hosts()) == (ids, hosts)
