@@ -150,13 +150,12 @@ class FleetCommand(output.Table):
 
         :param assumed: a plan, for the services whose file is not given.
         """
-        options = self.service_options(args)
-        named = options.keys()
-        if assumed is not None:
-            options = {**assumed.options, **options}
-        conf = self.conf
+        given, conf = self.service_options(args), self.conf
+        planned = {} if assumed is None else assumed.options
         from ironic_virt.fleet.reading import Reader
 
+        # A service of a plan may have been deleted since.
+        named, options = given.keys() - planned.keys(), {**planned, **given}
         return Reader(conf, args.cells, options, named, progress=self.progress())
 
     def progress(self) -> Callable[[str, int, int], None]:
