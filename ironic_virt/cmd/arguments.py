@@ -117,6 +117,8 @@ class KeyValue(argparse.Action):
         key, equals, value = str(values).partition("=")
         if not key or not equals:
             raise argparse.ArgumentError(self, f"{values!r} is not KEY=VALUE")
+        if values.encode(errors="ignore").decode() != values:
+            raise argparse.ArgumentError(self, f"{values!r} is not UTF-8")
         before: dict[str, str] = getattr(namespace, self.dest) or {}
         setattr(namespace, self.dest, {**before, key: value})
 
@@ -185,7 +187,7 @@ def _parse_number(text: str, least: int) -> int:
     return int(text)
 
 
-_NAMES = "server-name flavor-name flavor host name class trait vif-id reason key"
+_NAMES = "server server-name flavor-name flavor host name class trait vif-id reason key"
 KINDS: Mapping[str, Callable[[str], Any] | type[argparse.Action]] = {
     **{f"<{metavar}>": name for metavar in _NAMES.split()},
     **dict.fromkeys(("<count>", "<number>"), positive),

@@ -41,9 +41,8 @@ _MORE_COLUMNS = output.named(
 _LONG_COLUMNS = {**_COLUMNS, **_MORE_COLUMNS}
 _SHOW_COLUMNS = {
     **output.named(
-        *("available", "capabilities=stats", "cpu_arch", "host", "in_use"),
-        *("instance_uuid", "local_gb", "memory_mb", "name", "resource_class", "state", "traits"),
-        *("uuid", "vcpus"),
+        *("available", "capabilities=stats", "cpu_arch", "host", "in_use", "instance_uuid"),
+        *("local_gb", "memory_mb", "name", "resource_class", "state", "traits", "uuid", "vcpus"),
     ),
     "state": state,
 }
