@@ -18,9 +18,8 @@ import pytest
 from ironic_virt import exceptions, virt
 from ironic_virt.testing.fake_ironic import Durations, FakeIronic, FakeIronicServer
 from tests import depth, log_watch
-from tests.compute_service import IMAGE
+from tests.compute_service import IMAGE, Service
 from tests.config_drives import sent_drives
-from tests.functional.driver.conftest import Service
 
 ADMIN_PASSWORD = log_watch.secret("admin-password")
 FILE = log_watch.secret("file").encode()
