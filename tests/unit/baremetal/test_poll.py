@@ -269,6 +269,10 @@ def test_nobody_is_asked_for_whose_waiters_have_left() -> None:
     assert len(bench.tick()) == 1
     bench.leave(*bench.poll.waiters)
     assert bench.next_due() == math.inf, "nobody waiting is no tick"
+    bench.ironic.trouble = lambda request: None
+    bench.wait("a")
+    bench.wait("b")
+    assert len(bench.tick()) == 2, "who comes back is asked for again"
 
 
 def test_only_a_change_is_news() -> None:
@@ -503,27 +507,6 @@ def test_a_waiter_who_left_a_queued_state_is_not_looked_for() -> None:
     }
 
 
-def test_who_has_left_while_others_were_listed_is_not_looked_for() -> None:
-    nodes = deploying(3) | {"c": "cleaning", "d": "cleaning"}
-    bench = Bench(nodes)
-    waiters = dict(zip(nodes, bench.wait_for_all(), strict=True))
-    first, second = begun(bench)
-    bench.ironic.move("n0", "active")
-    bench.ironic.move("n1", "active")
-    # The other list may show where they are.
-    land(bench, first)
-    bench.leave(waiters["n0"])
-    bench.wait("new")
-    bench.clock.now += INTERVAL
-    with bench.lock:
-        bench.poll._plan(bench.clock.now)
-    land(bench, second)
-    land_all(bench)
-    assert waiters["n0"].seen is None
-    assert waiters["n1"].seen is not None
-    assert waiters["n1"].seen.provision_state == "active"
-
-
 def test_whoever_is_still_waited_for_shows_where_the_others_are() -> None:
     nodes = deploying(6) | {"c": "cleaning", "d": "cleaning"}
     bench = Bench(nodes)
@@ -537,6 +520,7 @@ def test_whoever_is_still_waited_for_shows_where_the_others_are() -> None:
     bench.ironic.take_requests()
     land_all(bench)
     assert len(bench.ironic.take_requests()) == 2, "a node, and a list of its state"
+    assert {waiter.state for waiter in waiters[1:6]} == {"wait call-back"}
 
 
 @pytest.mark.parametrize("timeout", [0.01, 0.3, 1.9, 20.0])
