@@ -241,22 +241,21 @@ def translated(doing: Doing, instance: Any = None) -> Iterator[None]:
     try:
         with _about(instance):
             yield
-    except exceptions.InstanceNotFound as error:
-        # Nova asks of what may be gone, and says so itself.
-        raise translate_error(error, doing, instance) from error
-    except exceptions.BuildAborted as error:
-        LOG.info("Ended %s: %s", doing.value, error, instance=instance)
-        raise translate_error(error, doing, instance) from error
-    except (exceptions.NodeNotAvailable, exceptions.ReservationFailed) as error:
-        if doing is not Doing.PREPARE:
-            LOG.error("[task-failed] Failed %s: %s", doing.value, error, instance=instance)
-        else:
-            # Others take nodes, too.
-            LOG.info("No node was reserved: %s. Nova tries another host", error, instance=instance)
-        raise translate_error(error, doing, instance) from error
     except exceptions.IronicVirtError as error:
-        LOG.error("[task-failed] Failed %s: %s", doing.value, error, instance=instance)
+        _log_failure(error, doing, instance)
         raise translate_error(error, doing, instance) from error
+
+
+def _log_failure(error: exceptions.IronicVirtError, doing: Doing, instance: Any) -> None:
+    is_taken = isinstance(error, exceptions.NodeNotAvailable | exceptions.ReservationFailed)
+    if isinstance(error, exceptions.BuildAborted):
+        LOG.info("Ended %s: %s", doing.value, error, instance=instance)
+    elif doing is Doing.PREPARE and is_taken:
+        # Others take nodes, too.
+        LOG.info("No node was reserved: %s. Nova tries another host", error, instance=instance)
+    elif not isinstance(error, exceptions.InstanceNotFound):
+        # Nova asks of what may be gone, and says so itself.
+        LOG.error("[task-failed] Failed %s: %s", doing.value, error, instance=instance)
 
 
 @contextlib.contextmanager
