@@ -34,7 +34,7 @@ from ironic_virt.nova.metrics import Offered
 from ironic_virt.nova.reports import Reports
 from ironic_virt.nova.restarts import Restarts
 from ironic_virt.nova.virtapi import NovaVirtAPI
-from ironic_virt.nova.zones import Zones
+from ironic_virt.nova.zones import State, Zones
 
 LOG = logging.getLogger(__name__)
 
@@ -115,33 +115,33 @@ class IronicDriver(Actions, Attachments, Restarts, nova_driver.ComputeDriver):  
             LOG.warning("[ironic-unreachable] Ironic does not answer yet. Starting without it")
             self._answered = False
         self._records.is_active()
-        if self._records.manager is not None:
-            # Nova 34 does not call it: no server is ever evacuated from here.  Older releases tear
-            # a server down if somebody has asked for that, even while nothing has come of it.
-            self._records.manager._destroy_evacuated_instances = lambda context, nodes: {}
+        manager = self._records.manager
+        if manager is None:
+            # Nova does not run this driver.
+            return
+        # Nova 34 does not call it: no server is ever evacuated from here.  Older releases tear
+        # a server down if somebody has asked for that, even while nothing has come of it.
+        manager._destroy_evacuated_instances = lambda context, nodes: {}
+        if not hasattr(nova_driver.ComputeDriver, "process_instances_at_startup"):
+            self.stand_before(manager)
         if self._driver.lease is not None:
             # Only a standby needs its module.
             from ironic_virt.nova.service_record import ServiceRecord
 
             record = ServiceRecord(host, self._driver.lease, self._driver.conf.service_down_time)
-            record.take_over(self._records.manager)
+            record.take_over(manager)
         tracker.install_passes(
-            self._records.manager,
-            self._driver.conf,
-            lambda name: (
-                self._offers.of(name),
-                self._resources.of(name),
-                self._zones.state(name),
-            ),
-            self._metrics.collector,
+            manager.rt, self._driver.conf, self._offered, self._metrics.collector
         )
+
+    def _offered(self, name: str) -> tuple[Any, Any, State]:
+        return self._offers.of(name), self._resources.of(name), self._zones.state(name)
 
     def cleanup_host(self, host: str) -> None:
         """End no wait; let a standby take over.
 
-        Nova 34 calls this while actions go on that have used up the time to end in order.
-        One that failed now would put its server into ERROR, or tear its node down.  As it is
-        it ends by itself, or with the process; Nova sees to the server at the next start.
+        Nova 34 calls this while actions go on.  One that failed now would put its server into
+        ERROR, or tear its node down; the next start takes up what ends with the process.
         """
         self._driver.let_go()
         self._metrics.end()

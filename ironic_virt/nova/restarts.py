@@ -2,14 +2,11 @@
 
 """What a restart of nova-compute has interrupted is finished, not given up.
 
-Nova sets a server whose build or rebuild was interrupted to ERROR, although Ironic goes on with
-the deployment, or although a user has deleted the server meanwhile.  One that was being rescued,
-unrescued, shelved, soft-deleted or restored stays in that task state permanently, and one in ERROR
-in any but a few.  Others it reboots, powers or deletes again, one after the other before it serves
-any request, and a reboot that fails ends the process.
-Since 2026.2 Nova shows the host's servers to the driver before that.  The driver takes these
-out, and a thread for each waits for its node.  A build's thread holds the lock that Nova's
-builds hold: a delete waits for it as for those, and ends the wait.
+Nova gives some of it up, leaves some in its task permanently, and does the rest again, one server
+after the other, before it serves any request: ``doc/source/nova/restarts.rst`` has the table.
+The driver sees the host's servers before that: since 2026.2 Nova shows them, and up to 2026.1 it
+replaces the method that sees to each.  A thread for each of these waits for its node.  A build's
+thread holds the lock of Nova's builds: a delete waits for it as for those, and ends the wait.
 
 What only Nova's process knew is lost: a build that fails can't be rescheduled, and if it had not
 come to the deployment, the contents of its config drive are gone.
@@ -61,6 +58,19 @@ class Restarts:
         rest = [instance for instance in instances if not self._is_taken_up(instance)]
         return objects.InstanceList(context, objects=rest)
 
+    def stand_before(self, manager: Any) -> None:
+        """Have Nova up to 2026.1 leave to the driver what was interrupted."""
+
+        def see_to(context: Any, instance: Any) -> None:
+            if not self._is_taken_up(instance):
+                self._leave(context, instance)
+
+        manager._init_instance = see_to
+
+    def _leave(self, context: Any, instance: Any) -> None:
+        manager = self._records.manager
+        type(manager)._init_instance(manager, context, instance)
+
     def _is_taken_up(self, instance: Any) -> bool:
         manager = self._records.manager
         vm_state, task_state = instance.vm_state, instance.task_state
@@ -94,28 +104,25 @@ class Restarts:
             # Nova would leave it so.  Without the task, its user can ask for it again.
             self._begin(instance, None, _drop_task)
         elif task_state in _AGAIN:
-            self._begin(instance, None, manager._init_instance)
+            self._begin(instance, None, self._leave)
         else:
             return False
         return True
 
     def _begin(self, instance: Any, action: str | None, finish: Callable[[Any, Any], Any]) -> None:
-        # Releases that lack it don't call this either.
-        from nova import thread_pool_factory
+        task_state = instance.task_state
+        LOG.info("Finishing its task %r, which was interrupted", task_state, instance=instance)
+        manager, context = self._records.manager, _context_of(instance, action)
+        task = _telling(instance, lambda: finish(context, instance))
+        if hasattr(manager, "_start_recorded_task"):
+            from nova import thread_pool_factory
 
-        LOG.info(
-            "A restart has interrupted its task %r. Finishing it",
-            instance.task_state,
-            instance=instance,
-        )
-        context = _context_of(instance, action)
-        self._records.manager._start_recorded_task(
-            thread_pool_factory.ExecutorType.LONG_TASK,
-            f"finish {instance.task_state}",
-            instance,
-            context,
-            _telling(instance, lambda: finish(context, instance)),
-        )
+            kind, name = thread_pool_factory.ExecutorType.LONG_TASK, f"finish {task_state}"
+            manager._start_recorded_task(kind, name, instance, context, task)
+        elif hasattr(manager, "_long_task_executor"):
+            utils.spawn_on(manager._long_task_executor, task)
+        else:
+            utils.spawn(task)
 
     def _delete(self, context: Any, instance: Any) -> None:
         volumes = objects.BlockDeviceMappingList.get_by_instance_uuid(context, instance.uuid)

@@ -68,10 +68,8 @@ class ServiceRecord:
     def take_over(self, manager: Any) -> None:
         """Write our version, if the former holder has another one; watch the record from now on.
 
-        :param manager: Nova's compute manager; ``None`` in a driver that Nova does not run.
+        :param manager: Nova's compute manager.
         """
-        if manager is None:
-            return
         if self._lease.was_standby:
             self._write_version()
         guard_messages(self._lease)

@@ -91,20 +91,16 @@ def unknown_parts(rt: Any) -> list[str]:
 
 
 def install_passes(
-    manager: Any,
-    conf: cfg.ConfigOpts,
-    offered: Callable[[str], Any],
-    metrics: virt.Metrics,
+    rt: Any, conf: cfg.ConfigOpts, offered: Callable[[str], Any], metrics: virt.Metrics
 ) -> None:
     """Have Nova pass over settled nodes, and see one node at a time in older releases.
 
-    :param manager: Nova's compute manager; ``None`` in a driver that Nova does not run.
+    :param rt: Nova's resource tracker.
     :param conf: Nova's.
     :param offered: what the driver offers and reports of a node, and the state of its
         aggregates; it may raise.
     """
-    rt = getattr(manager, "rt", None)
-    if rt is None or "update_available_resource" in vars(rt):
+    if "update_available_resource" in vars(rt):
         return
     if conf.ironic.node_refresh == "all":
         LOG.debug("All nodes are looked at in each period")
@@ -124,8 +120,7 @@ def install_passes(
 class NodePasses:
     """Stands where the resource tracker's own ``update_available_resource`` was.
 
-    :param rt: Nova's resource tracker.
-    :param offered: see :func:`install_passes`.
+    :param rt, offered: see :func:`install_passes`.
     :param path: of the file with what this process leaves to the next one.
     """
 
@@ -299,7 +294,11 @@ class NodePasses:
                 marker=marker,
                 expected_attrs=[],
             )
-            fresh = [server for server in page if _updated_at(server) >= since]
+            fresh = [
+                server
+                for server in page
+                if timeutils.normalize_time(server.updated_at or server.created_at) >= since
+            ]
             written += map(_server, fresh)
             if len(fresh) < _PAGE:
                 return written
@@ -356,10 +355,6 @@ class NodePasses:
         answer = self._get_allocations(context, rp_uuid)
         self._consumers[rp_uuid] = frozenset(answer.allocations)
         return answer
-
-
-def _updated_at(instance: Any) -> datetime.datetime:
-    return timeutils.normalize_time(instance.updated_at or instance.created_at)
 
 
 def _server(instance: Any) -> Server:

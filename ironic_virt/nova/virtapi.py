@@ -229,10 +229,8 @@ class NovaVirtAPI(virt.VirtAPI):
     def node_owners(self, uuids: Collection[str]) -> Mapping[str, str]:
         """The hosts of the compute node records; a record's uuid is the node's.
 
-        Nova has no question that is answered with less than whole records, 2 kB and near 1 ms
-        each.  The resource tracker asks for all of this host's at each of its periods.  Of
-        many nodes, those that it holds are taken for this host's; see
-        :meth:`was_moved_away` for what has changed since.
+        Nova answers with whole records, 2 kB and near 1 ms each.  So of many nodes, those that
+        the resource tracker holds are taken for this host's; see :meth:`was_moved_away`.
         """
         tracked = self.tracked() if len(uuids) > _FEW else ()
         presumed = frozenset(uuid for uuid in uuids if uuid in tracked)

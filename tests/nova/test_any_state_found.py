@@ -2,12 +2,10 @@
 
 """What ``make any-state`` and ``make verbs`` have found, one by one."""
 
-import pytest
 from nova.compute import task_states, vm_states
 from nova.db.main import models
 
 from tests.nova.fleets import Fleet
-from tests.nova.test_restarts import SHOWS_INSTANCES
 
 
 class TestStates(Fleet):
@@ -30,7 +28,6 @@ class TestStates(Fleet):
         self.refresh(compute)
         assert set(self.check()) <= {"node-without-flavor"}
 
-    @pytest.mark.skipif(not SHOWS_INSTANCES, reason="this Nova shows no servers at its start")
     def test_one_reboot_that_fails_keeps_no_service_from_starting(self) -> None:
         lost, well = self.make_nodes(2)
         compute = self.start_compute("compute1")
@@ -45,7 +42,6 @@ class TestStates(Fleet):
         self.wait_for(servers[1], "ACTIVE")
         self.reboot(servers[1])
 
-    @pytest.mark.skipif(not SHOWS_INSTANCES, reason="this Nova shows no servers at its start")
     def test_deletes_that_take_long_hold_up_no_start(self) -> None:
         nodes = self.make_nodes(2)
         compute = self.start_compute("compute1", unprovision_timeout=300)
@@ -62,7 +58,6 @@ class TestStates(Fleet):
         for server in servers:
             self.wait_until_gone(server)
 
-    @pytest.mark.skipif(not SHOWS_INSTANCES, reason="this Nova shows no servers at its start")
     def test_a_soft_delete_that_was_interrupted_is_finished(self) -> None:
         (node,) = self.make_nodes(1, power_state="power on")
         compute = self.start_compute("compute1")
@@ -77,7 +72,6 @@ class TestStates(Fleet):
         self.api.delete_server(server["id"])
         self.until(lambda: self.fake.node(node)["instance_uuid"], lambda uuid: uuid is None)
 
-    @pytest.mark.skipif(not SHOWS_INSTANCES, reason="this Nova shows no servers at its start")
     def test_what_a_restart_interrupts_does_not_stay_in_its_task(self) -> None:
         interrupted = {
             (vm_states.ACTIVE, task_states.SHELVING): "ACTIVE",
@@ -114,10 +108,10 @@ class TestStates(Fleet):
         for action, body in {**requests, "createImage": {"name": "copy"}}.items():
             self.act(server, **{action: body})
             self.wait_for(server, "ACTIVE")
-        # Nova sees to this when the server is at rest already; of an image it notes nothing.
+        # Nova sees to this when the server is at rest already.  2024.1 notes the image, too.
         self.until(
             lambda: [row["message"] for row in self.api.get_instance_actions(server["id"])],
-            lambda messages: messages.count("Error") == len(requests),
+            lambda messages: messages.count("Error") >= len(requests),
         )
         self.until(lambda: set(self.glance.images), lambda there: there == images)
         assert "migrated live" in self.told_by_the_events(server)

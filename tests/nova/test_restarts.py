@@ -6,17 +6,13 @@ import datetime
 import threading
 from typing import Any
 
-import pytest
 from nova import context, objects
 from nova.compute import task_states, vm_states
-from nova.virt import driver
 
 from ironic_virt import exceptions
 from ironic_virt.testing.fault_proxy import FaultProxy, Status
 from tests.nova import figures
 from tests.nova.services import Services
-
-SHOWS_INSTANCES = hasattr(driver.ComputeDriver, "process_instances_at_startup")
 
 # What a user asks for to bring a server into a task.
 ACTIONS = {
@@ -75,26 +71,18 @@ class TestRestarts(Services, driver=figures.OURS):
         self.set_on_node(nodes[1], instance_uuid=never_begun["id"])
         self.undeploy(nodes[2])
         self.restart([whole, never_begun, off_its_node], vm_states.BUILDING, task_states.SPAWNING)
-        if not SHOWS_INSTANCES:
-            # Nova gives up all of them, and does not say why.
-            for server in (whole, never_begun, off_its_node):
-                self.until(
-                    lambda of=server: self.server(of), lambda seen: seen["status"] == "ERROR"
-                )
-        else:
-            failed = [self.wait_for(server, "ERROR") for server in (never_begun, off_its_node)]
-            self.wait_for(whole, "ACTIVE")
-            assert set(self.event_results(whole, "create")) == {"Success"}
-            assert "Error" in self.event_results(never_begun, "create")
-            assert "interrupted before the deployment" in failed[0]["fault"]["message"]
-            assert self.wait_for_node(nodes[1], "available")["instance_uuid"] is None
-            self.reboot(whole)
+        failed = [self.wait_for(server, "ERROR") for server in (never_begun, off_its_node)]
+        self.wait_for(whole, "ACTIVE")
+        assert set(self.event_results(whole, "create")) == {"Success"}
+        assert "Error" in self.event_results(never_begun, "create")
+        assert "interrupted before the deployment" in failed[0]["fault"]["message"]
+        assert self.wait_for_node(nodes[1], "available")["instance_uuid"] is None
+        self.reboot(whole)
         for server in (whole, never_begun, off_its_node):
             self.delete(server)
         for node in nodes:
             assert self.wait_for_node(node, "available")["instance_uuid"] is None
 
-    @pytest.mark.skipif(not SHOWS_INSTANCES, reason="this Nova gives up all builds")
     def test_one_answer_of_ironic_erases_no_build(self) -> None:
         with FaultProxy(self._real.url) as proxy:
             self.start_nova(self._real, endpoint_override=proxy.url)
@@ -122,7 +110,6 @@ class TestRestarts(Services, driver=figures.OURS):
         self.compute.manager._destroy_evacuated_instances(admin, {})
         assert self.node(node)["provision_state"] == "active"
 
-    @pytest.mark.skipif(not SHOWS_INSTANCES, reason="this Nova forgets the delete")
     def test_a_delete_during_a_build(self) -> None:
         nodes, servers = self.start(3)
         for server, task in zip(
@@ -136,7 +123,6 @@ class TestRestarts(Services, driver=figures.OURS):
         for node in nodes:
             assert self.wait_for_node(node, "available")["instance_uuid"] is None
 
-    @pytest.mark.skipif(not SHOWS_INSTANCES, reason="this Nova leaves them in their task")
     def test_rescue_and_unrescue(self) -> None:
         (node, other), (server, untouched) = self.start(2)
         for kind, target in (
@@ -154,7 +140,6 @@ class TestRestarts(Services, driver=figures.OURS):
         self.wait_for(server, "ACTIVE")
         self.wait_for_node(node, "active")
 
-    @pytest.mark.skipif(not SHOWS_INSTANCES, reason="this Nova gives them up")
     def test_rebuilds(self) -> None:
         (node, _), (rebuilt, never_begun) = self.start(2)
         self.rebuild(rebuilt)
@@ -168,7 +153,6 @@ class TestRestarts(Services, driver=figures.OURS):
         message = self.wait_for(never_begun, "ERROR")["fault"]["message"]
         assert "interrupted before Ironic had begun" in message
 
-    @pytest.mark.skipif(not SHOWS_INSTANCES, reason="this Nova leaves them in their task")
     def test_a_delete_comes_while_a_rescue_is_finished(self) -> None:
         ended = threading.Event()
 

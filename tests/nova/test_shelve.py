@@ -24,7 +24,6 @@ from ironic_virt.driver.deploy.teardown import TearDown
 from ironic_virt.nova.attachments import Attachments
 from tests.crashing import Crash
 from tests.nova.fleets import Fleet
-from tests.nova.test_restarts import SHOWS_INSTANCES
 from tests.nova.test_volumes import ROOT, disk
 
 
@@ -143,7 +142,6 @@ class Shelve(Fleet):
             self.refresh(self.compute)
         self.unshelved(server, other)
 
-    @pytest.mark.skipif(not SHOWS_INSTANCES, reason="this Nova shows no servers at its start")
     def test_one_that_a_restart_interrupts_is_finished(self) -> None:
         server = self.new_server(imageRef="", block_device_mapping_v2=[disk(ROOT, 0)])
         ((node, _),) = self.carriers().items()

@@ -2,7 +2,6 @@
 
 """Servers of a Nova whose services are separate processes, on the real Ironic."""
 
-import importlib.util
 import re
 import subprocess
 import sys
@@ -22,13 +21,6 @@ SERVERS = 20
 # Nova tears them down one after the other.
 FEW = 4
 VICTIM = "compute-a"
-# Nova shows the driver what was interrupted since 2026.2.
-_DRIVER = importlib.util.find_spec("nova.virt.driver")
-FINISHES_BUILDS = (
-    _DRIVER is not None
-    and _DRIVER.origin is not None
-    and "def process_instances_at_startup" in Path(_DRIVER.origin).read_text()
-)
 
 
 def test_nova_compute_says_that_it_loaded_the_wheels_driver(deployment, tmp_path) -> None:
@@ -117,14 +109,10 @@ def test_a_compute_killed_in_mid_deploy_leaves_nothing_behind(deployment: Deploy
         "ACTIVE"
     }
     finished = {uuid: status[uuid] for uuid in held.values()}
-    if FINISHES_BUILDS:
-        assert set(finished.values()) == {"ACTIVE"}, compute.trouble()
-        for server in servers:
-            if server.uuid in finished:
-                assert set(user.results(server, "create")) == {"Success"}
-    else:
-        # Nova gives up what was being built when it is started; the driver is not asked.
-        assert set(finished.values()) == {"ERROR"}
+    assert set(finished.values()) == {"ACTIVE"}, compute.trouble()
+    for server in servers:
+        if server.uuid in finished:
+            assert set(user.results(server, "create")) == {"Success"}
 
     with deployment.steps.step("delete all, nodes cleaned"):
         user.delete(servers)

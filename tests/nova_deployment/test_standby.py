@@ -10,7 +10,6 @@ from collections import Counter
 
 import pytest
 import requests
-from nova.virt import driver
 
 from ironic_virt.exit_codes import ExitCode, FleetExitCode
 from ironic_virt.testing.fault_proxy import FaultProxy, Hang
@@ -39,10 +38,6 @@ KILL, HANG, POWER_CUT = "kill", "hang", "power cut"
 BUILDING, LATE = 10, 2
 
 
-@pytest.mark.skipif(
-    not hasattr(driver.ComputeDriver, "process_instances_at_startup"),
-    reason="this Nova ends each interrupted build in ERROR",
-)
 @pytest.mark.parametrize(
     ("leases", "loss"),
     [
