@@ -167,10 +167,10 @@ def run(application: type[Shell], argv: Sequence[str] | None = None) -> int:
     :param argv: its arguments, the process's own by default.
     :returns: the exit code.
     """
-    for name in ("stdout", "stderr"):
-        # The caller may have closed it to see no output.
+    for name in ("stdin", "stdout", "stderr"):
+        # The caller may have closed it, to give no input or to see no output.
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+            setattr(sys, name, open(os.devnull, "r+", encoding="utf-8"))  # noqa: SIM115
     try:
         return application().run(list(sys.argv[1:] if argv is None else argv))
     except KeyboardInterrupt:

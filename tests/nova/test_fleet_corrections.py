@@ -145,8 +145,7 @@ def test_nodes_are_unprotected_under_the_lock(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(IronicClient, "from_conf", ironic)
     reason = {"protected": True, "protected_reason": resources.protection_of(SERVER)}
     known = deployments.fleet({"a": 3}, taken=4, instance_uuid=SERVER, **reason)
-    reader = mock.Mock(**{"read.return_value": known})
-    monkeypatch.setattr(Unprotect, "reader", lambda command, args: reader)
+    monkeypatch.setattr(Unprotect, "reader", lambda *_: mock.Mock(**{"read.return_value": known}))
     args = argparse.Namespace(hosts=["a"], dry_run=False)
     for why, patched in (("taken", 0), ("another operator", 1)):
         with pytest.raises(lock.Locked, match=why):
