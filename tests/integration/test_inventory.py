@@ -139,11 +139,6 @@ def fleet(ironic_environment, progress, tmp_path_factory) -> Iterator[Fleet]:
         yield Fleet(ironic, tmp_path_factory.mktemp("inventory"))
 
 
-def test_the_first_list_is_whole(fleet: Fleet) -> None:
-    assert len(fleet.inventory.snapshot) == COUNT
-    assert dict(fleet.inventory.snapshot.nodes) == fleet.truth()
-
-
 def test_what_the_api_changes_is_seen_without_a_full_list(fleet: Fleet) -> None:
     operator, nodes = fleet.operator, fleet.nodes
     operator.patch(nodes[1], resource_class="gold")

@@ -51,10 +51,15 @@ def clock() -> VirtualClock:
     return VirtualClock()
 
 
-def test_before_the_first_list_it_is_empty_stale_and_says_so() -> None:
-    snapshot = Inventory(Script()).snapshot
+def test_before_the_first_list_it_is_empty_stale_and_says_so(caplog) -> None:
+    inventory = Inventory(Script(DOWN))
+    snapshot = inventory.snapshot
     assert (len(snapshot), snapshot.taken_at, snapshot.stale) == (0, None, True)
     assert snapshot.error == "nodes have not been listed yet"
+    with pytest.raises(exceptions.IronicUnreachable):
+        inventory.refresh()
+    assert inventory.snapshot.stale
+    assert "none is known yet" in caplog.text
 
 
 def test_each_refresh_is_observed_with_its_time_and_outcome(clock: VirtualClock) -> None:
@@ -121,14 +126,6 @@ def test_one_line_when_it_becomes_stale_and_one_when_it_recovers(clock, caplog) 
         ),
         ("INFO", "The nodes could be listed again after 180 s: 1 nodes"),
     ]
-
-
-def test_a_first_list_that_fails_says_that_nothing_is_known(caplog) -> None:
-    inventory = Inventory(Script(DOWN))
-    with pytest.raises(exceptions.IronicUnreachable):
-        inventory.refresh()
-    assert inventory.snapshot.stale
-    assert "none is known yet" in caplog.text
 
 
 def test_a_moved_instance_is_found_in_any_order_of_its_nodes() -> None:

@@ -297,7 +297,7 @@ def test_each_change_is_checked_before_a_further_try(change: Change) -> None:
     assert channel.lines == [change.request] * 2
 
 
-def test_a_patch_found_applied_returns_the_whole_node_as_it_was_found() -> None:
+def test_a_patch_found_applied_returns_the_whole_node_as_found() -> None:
     channel = ScriptedChannel(lost(), node_answer(instance_uuid=INSTANCE, name="found"))
     node = client_of(channel).patch_node(NODE, PATCH)
     assert (node.instance_uuid, node.name) == (INSTANCE, "found")

@@ -54,12 +54,6 @@ def test_the_line_of_a_request_has_the_query(caplog: pytest.LogCaptureFixture) -
     assert "shard=blue" in line.partition(": 200 in ")[0]
 
 
-def test_without_a_filter_nothing_is_filtered() -> None:
-    channel = ScriptedChannel(page())
-    assert client_of(channel).list_nodes() == []
-    assert channel.requests[0].params == {"fields": ",".join(LIST_FIELDS)}
-
-
 @pytest.mark.parametrize(
     "pages",
     [

@@ -434,17 +434,6 @@ def test_who_is_due_at_nearly_the_same_time_is_served_together() -> None:
     assert len(bench.tick()) == 1
 
 
-def test_500_who_come_one_after_the_other_cost_few_lists() -> None:
-    bench = Bench(deploying(500))
-    lists = 0
-    for uuid in bench.ironic.nodes:
-        bench.wait(uuid, "deploying")
-        bench.clock.now += INTERVAL / 50
-        if bench.next_due() <= bench.clock.now:
-            lists += len(bench.tick())
-    assert lists <= 10 * 8 + 2, "ten intervals, a list each eighth at most"
-
-
 def begun(bench: Bench) -> list[PollRequest]:
     """Go on to when something is due, and send all that may be sent; nothing is answered yet."""
     bench.clock.now = max(bench.clock.now, bench.next_due())
@@ -634,13 +623,6 @@ def test_pauses_grow_while_ironic_fails_and_shrink_again(error: Exception, count
         bench.ironic.trouble = lambda request, answer=answer: answer  # type: ignore[misc]
         bench.tick()
         assert bench.pauses(1)[0] <= INTERVAL * 1.5
-
-
-def test_while_ironic_is_down_a_tick_is_one_request() -> None:
-    bench = Bench(deploying(3) | {f"active-{number}": "active" for number in range(50)})
-    bench.ironic.trouble = lambda request: DOWN
-    bench.wait_for_all()
-    assert len(bench.run(20 * INTERVAL)) <= 10
 
 
 def test_requests_queued_when_ironic_goes_down_are_planned_again() -> None:

@@ -13,14 +13,6 @@ from ironic_virt.baremetal.http.connection import KeystoneChannel
 from tests.unit.baremetal import test_connection as usual
 from tests.unit.fuzz import malformed
 
-KEYSTONE = {
-    "version": {
-        "id": "v3.14",
-        "status": "stable",
-        "links": [{"rel": "self", "href": usual.KEYSTONE}],
-    }
-}
-
 
 @pytest.mark.parametrize("wrong", ["token", "keystone", "ironic"])
 def test_no_answer_before_the_first_raises_what_is_not_ours(wrong: str, tmp_path: Path) -> None:
@@ -38,7 +30,7 @@ def ask(
     """Send a request where one answer is malformed at first, and all are right later."""
     whole = {
         "token": usual.catalog("public", "internal"),
-        "keystone": KEYSTONE,
+        "keystone": usual.keystone_version(),
         "ironic": usual.versions(),
     }
     bodies = {name: malformed.encoded(body) for name, body in whole.items()}
@@ -58,7 +50,6 @@ def ask(
         if "can't be read" not in str(error):
             return
     # What was wrong once is forgotten.
-    http.get(usual.KEYSTONE, json=KEYSTONE)
-    http.post(tokens, json=whole["token"], headers={"X-Subject-Token": "token"})
+    usual.serve_keystone(http, whole["token"])
     http.get(usual.IRONIC, json=whole["ironic"])
     assert channel.send("GET", "/nodes").body == b'{"nodes": []}'

@@ -3,7 +3,6 @@
 """What is picked, and what is said when nothing is left."""
 
 import dataclasses
-import re
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
@@ -126,16 +125,6 @@ def test_instances_spread_evenly_over_compute_services() -> None:
     assert sorted(Counter(host.host for host in picked).values()) == [20, 20, 20]
     picked = scheduler(*DEFAULT).select(RequestSpec(), fleet, 40, counts={"a": 20})
     assert Counter(host.host for host in picked) == {"b": 20, "c": 20}
-
-
-def test_several_instances_respect_a_services_limit() -> None:
-    fleet = [Record(f"{host}{i}", host=host) for host in "ab" for i in range(10)]
-    picker = scheduler("NumInstancesFilter", max_instances_per_host=3)
-    hosts = picker.select(RequestSpec(), fleet, count=6)
-    assert Counter(host.host for host in hosts) == {"a": 3, "b": 3}
-    assert "NumInstancesFilter" in str(refused(picker, RequestSpec(), fleet, 7))
-    fleet += [Record(f"taken-{host}{i}", host=host, in_use=True) for host in "ab" for i in "123"]
-    assert re.search("NumInstancesFilter .* left 0", str(refused(picker, RequestSpec(), fleet)))
 
 
 # -- no valid host ----------------------------------------------------------------

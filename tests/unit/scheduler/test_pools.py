@@ -50,15 +50,6 @@ def test_each_instance_takes_one_place_until_there_is_none() -> None:
     assert (refused.found, refused.free) == (3, 3)
 
 
-def test_a_full_pool_or_one_of_another_size_is_no_candidate() -> None:
-    full = [pool("a", 0, used=3)]
-    refuse(scheduler(*EXACT), full)
-    records = [pool("a")]
-    assert scheduler(*EXACT).select(SPEC, records)[0].nodename == "gold~a"
-    for wrong in ({"memory_mb": 8192}, {"vcpus": 4}, {"root_gb": 479}):
-        refuse(scheduler(*EXACT), records, **wrong)
-
-
 def test_no_service_gets_more_instances_than_allowed() -> None:
     records = [pool("a", used=2), pool("b", used=1)]
     limited = scheduler("NumInstancesFilter", max_instances_per_host=3)
@@ -69,6 +60,8 @@ def test_no_service_gets_more_instances_than_allowed() -> None:
         "NumInstancesFilter (fewer than 3 servers on the compute service) left 3; "
         "a node was found for 3 of 4 servers"
     )
+    taken = [Record(f"taken{number}", "c", in_use=True) for number in range(3)]
+    assert "NumInstancesFilter" in str(refuse(limited, [Record("free", "c"), *taken]))
 
 
 def test_what_is_left_by_each_filter_counts_nodes() -> None:
