@@ -62,10 +62,3 @@ def test_no_service_gets_more_instances_than_allowed() -> None:
     )
     taken = [Record(f"taken{number}", "c", in_use=True) for number in range(3)]
     assert "NumInstancesFilter" in str(refuse(limited, [Record("free", "c"), *taken]))
-
-
-def test_what_is_left_by_each_filter_counts_nodes() -> None:
-    records = [pool("a", 3), pool("b", 2), Record("silver", resource_class="silver")]
-    refused = refuse(scheduler("ResourceClassFilter", "ExactRamFilter"), records, memory_mb=1)
-    assert refused.free == 6
-    assert [number for _, _, number in refused.left] == [5, 0]
