@@ -117,7 +117,7 @@ class ServiceOptions:
 def read(host: str, paths: Sequence[str]) -> ServiceOptions:
     """Read the files and directories of a service; an empty host stands for any.
 
-    :raises InvalidConfiguration: one can't be read, they are another host's, or a value refers
+    :raises InvalidConfiguration: one can't be read, they are not that host's, or a value refers
         to an option that they don't set.
     """
     conf = cfg.ConfigOpts()
@@ -128,7 +128,7 @@ def read(host: str, paths: Sequence[str]) -> ServiceOptions:
     except (OSError, ValueError, cfg.Error) as exc:
         reason = f"can't be read: {reason_of(exc)}"
         raise exceptions.InvalidConfiguration(", ".join(paths), reason) from None
-    if not written and "compute_driver" not in defaults:
+    if host and not written and "compute_driver" not in defaults:
         reason = "sets neither compute_driver nor [ironic] options; name all files of the service"
         raise exceptions.InvalidConfiguration(", ".join(paths), reason)
     if host and defaults.get("host", host) != host:
