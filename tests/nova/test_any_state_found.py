@@ -114,5 +114,7 @@ class TestStates(Fleet):
             lambda messages: messages.count("Error") >= len(requests),
         )
         self.until(lambda: set(self.glance.images), lambda there: there == images)
-        assert "migrated live" in self.told_by_the_events(server)
+        told = self.told_by_the_events(server)
+        # 2024.1 refuses it before it asks the driver.
+        assert "migrated live" in told or "Unable to replace instance claim" in told
         assert self.fake.node(node)["instance_info"] == info
