@@ -20,6 +20,7 @@ from ironic_virt.baremetal import states
 from ironic_virt.baremetal.node import Node
 from ironic_virt.driver import resources
 from ironic_virt.driver.held import Held
+from ironic_virt.driver.protection import protect_node
 from ironic_virt.driver.site import Site
 from ironic_virt.virt import InstanceLike, PowerState
 
@@ -118,6 +119,8 @@ def change_power(site: Site, instance: InstanceLike, target: str, timeout: int =
     :raises PowerFailed: with Ironic's reason.
     """
     held = Held.of(site, instance)
+    if _REACHED[target] == states.POWER_ON:
+        protect_node(site, held)
     node: Node | None = None
     if held.node.disable_power_off and _REACHED[target] == states.POWER_OFF:
         node = _off_already(held)

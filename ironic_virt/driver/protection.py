@@ -4,7 +4,8 @@
 
 Ironic neither tears down nor rebuilds a protected node, so a request of a former instance
 that arrives late does nothing to the present one.  A separate patch protects the node as soon
-as the instance is active, so no other change fails with it.  The protection is taken off right
+as the instance is active, so no other change fails with it; and again when a user goes on with an
+instance after a delete that failed, which may still arrive.  The protection is taken off right
 before this package itself asks for such a change.  Protection by others stays.
 """
 

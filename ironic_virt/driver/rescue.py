@@ -23,6 +23,7 @@ from ironic_virt.baremetal.node import Node
 from ironic_virt.driver import history, resources
 from ironic_virt.driver.held import Held, is_refusal
 from ironic_virt.driver.patience import Patience
+from ironic_virt.driver.protection import protect_node
 from ironic_virt.driver.site import Site
 from ironic_virt.virt import InstanceLike
 
@@ -81,10 +82,7 @@ class Rescue:
         self._carry_out_rescue(held)
 
     def _carry_out_rescue(self, held: Held, password: str | None = None) -> None:
-        """Rescue, or wait for a rescue that was asked for.
-
-        :param password: ``None``: it was.
-        """
+        """Rescue; or, without a password, wait for a rescue that was asked for."""
         instance = held.instance
         try:
             if password is not None:
@@ -185,18 +183,19 @@ class Rescue:
     # -- request and wait -----------------------------------------------------
 
     def _held_at_rest(self, instance: InstanceLike) -> Held:
-        """The node that carries the instance, when Ironic is not at work on it."""
+        """The node that carries the instance, protected, when Ironic is not at work on it."""
         held = Held.of(self._site, instance)
-        if held.node.provision_state not in states.RESCUE_IN_PROGRESS:
-            return held
 
         def until(node: Node | None) -> Node | None:
             if node is not None and node.provision_state in states.RESCUE_IN_PROGRESS:
                 return None
             return _still(held, node)
 
-        self._wait_for_rescue(held, until, "end what it is doing")
-        return Held.of(self._site, instance)
+        if held.node.provision_state in states.RESCUE_IN_PROGRESS:
+            self._wait_for_rescue(held, until, "end what it is doing")
+            held = Held.of(self._site, instance)
+        protect_node(self._site, held)
+        return held
 
     def _ask_rescuing(self, held: Held, verb: str, password: str | None = None) -> None:
         """Ask for a change of a node that was read just now."""
@@ -276,10 +275,7 @@ def _still(held: Held, node: Node | None) -> Node:
 
 
 def _check(held: Held, allowed: frozenset[str], what: str) -> None:
-    """Refuse what can't be done in the node's state.
-
-    :raises RescueFailed: why; nothing was done.
-    """
+    """Refuse, with RescueFailed, what can't be done in the node's state."""
     node, state = held.node, held.node.provision_state
     if maintenance := resources.why_in_maintenance(node):
         reason = f"the node is {maintenance}"

@@ -2,6 +2,7 @@
 
 """Nodes of running instances that Ironic protects for us."""
 
+import functools
 import re
 import sys
 from typing import Any
@@ -134,6 +135,17 @@ def test_what_is_another_s_meanwhile_is_not_asked_for_again(stage, fake, node, i
     sent = [entry.body for entry in fake.requests.matching(*PATCH)]
     assert [unprotecting("", "", body) for body in sent] == [True]
     assert fake.node(node)["protected"]
+
+
+def test_who_goes_on_after_a_failed_delete_is_protected_again(stage, fake, node, instance) -> None:
+    reboot = functools.partial(stage.driver.reboot, reboot_type="HARD")
+    for use in (stage.rescue, stage.unrescue, reboot, stage.driver.power_on):
+        fake.faults.status(401, "PUT", f"/nodes/{node}/states/provision", count=1)
+        with pytest.raises(exceptions.TearDownFailed):
+            stage.destroy(instance)
+        assert not is_protected(fake, node)
+        use(instance)
+        assert is_protected(fake, node)
 
 
 @pytest.mark.parametrize("status", [400, 403, 409, 500])
