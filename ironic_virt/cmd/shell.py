@@ -168,7 +168,7 @@ def run(application: type[Shell], argv: Sequence[str] | None = None) -> int:
     :returns: the exit code.
     """
     for name in ("stdin", "stdout", "stderr"):
-        # The caller may have closed it, to give no input or to see no output.
+        # The caller may have closed it, to give no input or to see no output.  It stays open.
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "r+", encoding="utf-8"))  # noqa: SIM115
     try:

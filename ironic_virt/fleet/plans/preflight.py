@@ -15,7 +15,7 @@ from ironic_virt.fleet.deployment import Deployment
 from ironic_virt.fleet.plans import conditions
 from ironic_virt.fleet.plans.plan import Cloud, Plan
 from ironic_virt.fleet.stopped import Watched
-from ironic_virt.sharding.selector import TargetSet
+from ironic_virt.sharding.selector import same_shard
 
 _MARKS = {True: "✓", False: "✗", None: "·"}
 
@@ -62,11 +62,10 @@ def items(
     for host in sorted({change.host[1] for change in plan.moved}):
         why = conditions.why_unfit(deployment, host)
         yield Item(why is None, why or f"{host} is up, enabled and mapped")
-    for host, assumed in sorted(plan.services.items()):
-        options = deployment.options[host]
-        written = TargetSet(options.conductor_group, options.shard or assumed.shard)
-        planned = TargetSet(assumed.conductor_group, assumed.shard)
-        if not undo and str(written).lower() != str(planned).lower():
+    for host, assumed in sorted(plan.options.items()):
+        written, planned = deployment.options[host].target, assumed.target
+        is_same = same_shard(written.shard_key or planned.shard_key, planned.shard_key)
+        if not undo and not (is_same and written.conductor_group == planned.conductor_group):
             yield Item(False, f"the file of {host} says {written}; the plan assumes {planned}")
     pairs = {(change.host[0] or "", change.host[1]) for change in plan.moved if not undo}
     for source, target in sorted(pairs):
