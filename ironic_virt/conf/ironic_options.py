@@ -233,7 +233,7 @@ rebuild the node, also from an operator, from another driver, or if the request 
 The node's ``protected_reason`` says how to take the protection off. Run ``ironic-virt-fleet
 unprotect`` before you go back to Nova's own driver.
 
-Costs one request more for each instance that is built, rebuilt, or deleted.
+Costs one request more for each build, rebuild and delete, and for use after a failed delete.
 """,
     ),
     cfg.IntOpt(
