@@ -6,6 +6,7 @@ It is work of the fixtures' own, or it reads what nothing in a world changes.  W
 and Placement decide remains theirs.
 """
 
+import copy
 import datetime
 import functools
 import inspect
@@ -105,6 +106,21 @@ def _alias(selectable: Any, name: str | None = None, flat: bool = False) -> Any:
     return (_alias_of_table if is_table else _make_alias)(selectable, name, flat)
 
 
+class _Begin:
+    """The text ``BEGIN``, which oslo.db would make a statement of for each transaction."""
+
+    def _execute_on_connection(self, connection: sqlalchemy.Connection, *_: Any) -> None:
+        dbapi_connection: Any = connection.connection.dbapi_connection
+        dbapi_connection.execute("BEGIN")
+
+
+_make_text, _BEGIN = sqlalchemy.text, _Begin()
+
+
+def _text(sql: str) -> Any:
+    return _BEGIN if sql == "BEGIN" else _make_text(sql)
+
+
 def _is_set(obj: base.VersionedObject, name: str) -> bool:
     """Stand for ``obj_attr_is_set``, which lists all fields first."""
     if name not in obj.fields and name not in obj.obj_extra_fields:
@@ -129,6 +145,9 @@ def take_before(case: Any) -> None:
     faster = {"obj_attr_is_set": _is_set, "obj_what_changed": _what_changed}
     case.enterContext(mock.patch.multiple(base.VersionedObject, **faster))
     case.stub_out("sqlalchemy.alias", _alias)
+    case.stub_out("sqlalchemy.text", _text)
+    # With native threads a connection that is given back is no reason to change threads.
+    case.stub_out("oslo_db.sqlalchemy.engines._thread_yield", lambda *_: None)
     case.stub_out("sqlalchemy.pool.NullPool", KeptConnections)
     for name, of_names in {
         "__init__": names.start,
@@ -145,6 +164,8 @@ def take_before(case: Any) -> None:
     # Nova looks up the arguments of the same functions with each call.
     case.stub_out("inspect.getfullargspec", functools.cache(inspect.getfullargspec))
     case.stub_out("nova.compute.utils.notify_about_instance_usage", lambda *_, **__: None)
+    # A whole copy of a server is made of each change for who is notified, which is nobody.
+    case.stub_out("nova.objects.Instance.obj_clone", copy.copy)
     case.flags(report_interval=_HEARTBEAT)
     # All that write servers are in this process, by one clock.
     case.stub_out("ironic_virt.nova.tracker._CLOCKS_APART", datetime.timedelta(seconds=1))

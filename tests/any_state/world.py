@@ -22,6 +22,7 @@ from nova import context as nova_context
 from nova import exception
 from nova.tests.functional.api import client as api_client
 
+from ironic_virt.baremetal.http.retry import Failures
 from ironic_virt.baremetal.waiting.watcher import Watcher
 from ironic_virt.fleet import corrections
 from ironic_virt.testing.fake_ironic import FakeIronic, FakeIronicServer, VirtualClock
@@ -57,6 +58,10 @@ def _of_each(
         uuid: {kind: {"total": total, "reserved": held} for kind, total, held in stocks[uuid]}
         for uuid in providers
     }
+
+
+def _shorter(pause: float | None) -> float | None:
+    return pause and pause / _FASTER
 
 
 class World(Fleet):
@@ -102,6 +107,9 @@ class World(Fleet):
         sending = "ironic_virt.baremetal.http.transport._Adapter.send"
         self.stub_out(sending, lambda _, request, **how: adapter.send(request, **how))
         self.enterContext(mock.patch.dict(Watcher.__init__.__kwdefaults__, waits))
+        pause_after = Failures.pause
+        pausing = "ironic_virt.baremetal.http.retry.Failures.pause"
+        self.stub_out(pausing, lambda *error: _shorter(pause_after(*error)))
         return server
 
     # -- the stage --------------------------------------------------------------
