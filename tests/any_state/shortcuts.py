@@ -146,7 +146,7 @@ def take_before(case: Any) -> None:
     case.enterContext(mock.patch.multiple(base.VersionedObject, **faster))
     case.stub_out("sqlalchemy.alias", _alias)
     case.stub_out("sqlalchemy.text", _text)
-    # With native threads a connection that is given back is no reason to change threads.
+    # A connection that is given back would make native threads change places.
     case.stub_out("oslo_db.sqlalchemy.engines._thread_yield", lambda *_: None)
     case.stub_out("sqlalchemy.pool.NullPool", KeptConnections)
     for name, of_names in {
