@@ -91,15 +91,6 @@ class Shards(_PlanCommand):
           --service-conf compute-b=compute-b.conf
     """
 
-    takes = (
-        argument(
-            "--strategy",
-            "Each node stays with its service (the default).",
-            choices=["keep"],
-            default="keep",
-        ),
-    )
-
     def plan(self, deployment: Deployment, args: argparse.Namespace, **rules: Any) -> Plan:
         return strategies.keep(deployment, **rules)
 
