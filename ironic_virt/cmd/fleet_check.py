@@ -13,7 +13,7 @@ from typing import Any
 
 from ironic_virt import exceptions
 from ironic_virt.cmd import output
-from ironic_virt.cmd.commands import Cells, argument, flag, several
+from ironic_virt.cmd.commands import Cells, argument, flag, one_of, several
 from ironic_virt.cmd.fleet import FleetCommand
 from ironic_virt.exit_codes import FleetExitCode
 from ironic_virt.fleet import checks
@@ -44,10 +44,12 @@ class Check(FleetCommand):
     """
 
     takes = (
-        several("--code <code>", "codes", "Look only for findings of this code"),
-        argument(
-            "--fix <code>",
-            "Correct findings of this code; without --apply, only show what would be done.",
+        one_of(
+            several("--code <code>", "codes", "Look only for findings of this code"),
+            argument(
+                "--fix <code>",
+                "Correct findings of this code; without --apply, only show what would be done.",
+            ),
         ),
         flag("--apply", "With --fix: do it.", needs="fix"),
     )

@@ -63,7 +63,7 @@ LINES = {
     },
     "ironic-virt-fleet": "which command?",
     "ironic-virt-fleet chck": "did you mean check?",
-    "ironic-virt-fleet check --nope": "unknown option '--nope'",
+    "ironic-virt-fleet check --code a --fix b": "--fix: not allowed with argument --code",
     "ironic-virt-fleet check --fx": "did you mean --fix?",
     "ironic-virt-fleet check --service-conf one": "--service-conf: one is not <host>=<file>",
     "ironic-virt-fleet check --code nothing-like-it": "no finding has the code nothing-like-it",
