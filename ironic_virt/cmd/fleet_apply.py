@@ -132,11 +132,13 @@ class _Carried(FleetCommand):
         if not touched:
             return
         part = msgspec.structs.replace(plan, changes=touched, services={})
-        findings = conditions.findings(reader.read(), part)
-        for finding in findings:
-            self.say(str(finding))
-            self.code = self.code or FleetExitCode.FOUND
-        self.say(f"Checked the nodes that were changed: {len(findings)} findings")
+        # What was done is shown in any case.
+        with self.failing("the nodes could not be checked after the run: "):
+            findings = conditions.findings(reader.read(), part)
+            for finding in findings:
+                self.say(str(finding))
+                self.code = self.code or FleetExitCode.FOUND
+            self.say(f"Checked the nodes that were changed: {len(findings)} findings")
 
 
 class Apply(_Carried):
