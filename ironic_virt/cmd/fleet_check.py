@@ -90,15 +90,20 @@ class Check(FleetCommand):
 
         # One of each for all findings: a new one asks for a token and for Ironic's versions.
         placement, ironic = PlacementClient(), IronicClient.from_conf(conf)
+        down: exceptions.IronicUnreachable | None = None
         for finding in findings:
             outcome = "would be corrected (with --apply)"
             if check is not None:
                 try:
                     check()
+                    if down is not None:
+                        # Each try takes minutes, in which the lock is held.
+                        raise down
                     outcome = corrections.CORRECTIONS[finding.code](finding, placement, ironic)
                 except corrections.NoLongerSo as exc:
                     outcome = f"left alone: {exc}"
                 except exceptions.IronicVirtError as exc:
+                    down = exc if isinstance(exc, exceptions.IronicUnreachable) else down
                     self.code, outcome = 1, f"not corrected: {exc}"
             yield finding.code, finding.about, finding.words, outcome
 
