@@ -192,10 +192,8 @@ class PlacementClient:
 
 def seconds_ahead(date: str | None, now: Callable[[], float] = time.time) -> float | None:
     """How far a server's clock is ahead, by its ``Date`` header, which has whole seconds."""
-    if date is None:
-        return None
     try:
-        ahead = email.utils.parsedate_to_datetime(date).timestamp() - now()
+        ahead = email.utils.parsedate_to_datetime(date or "").timestamp() - now()
     except (TypeError, ValueError, OverflowError):
         return None
     return 0.0 if abs(ahead) < 1.0 else ahead

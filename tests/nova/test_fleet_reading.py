@@ -143,7 +143,7 @@ def test_files_and_directories_are_given_to_nova(monkeypatch: pytest.MonkeyPatch
     given: list[str] = []
     monkeypatch.setattr(config, "parse_args", given.extend)
     monkeypatch.setattr(nova_conf, "_keep_native_threads", lambda: None)
-    nova_conf.load(["a.conf"], ["a.d", "b.d"])
+    assert nova_conf.load(["a.conf"], ["a.d", "b.d"]).placement.timeout == 120
     assert given[1:] == ["--config-file=a.conf", "--config-dir=a.d", "--config-dir=b.d"]
 
 
