@@ -236,14 +236,14 @@ def _check(new: records.NewInstance, count: int) -> None:
         raise InvalidRequest(f"{count} servers can't be created")
     if len(f"{new.display_name or ''}-{count}") > LONGEST_NAME:
         raise InvalidRequest(f"the name is too long: at most {LONGEST_NAME} characters")
-    if new.ports and count > 1:
-        raise InvalidRequest("several servers can't share ports: create them one by one")
-    if new.networks and count > 1:
-        raise InvalidRequest("several servers can't share addresses: create them one by one")
+    alone = {"ports": new.ports, "addresses": new.networks, "a node": new.requested_node}
+    for kind, value in alone.items():
+        if value and count > 1:
+            raise InvalidRequest(f"several servers can't share {kind}: create them one by one")
     if new.networks and new.ports:
         raise InvalidRequest("a server has networks or ports, not both")
-    if new.requested_node is not None and count > 1:
-        raise InvalidRequest("several servers can't have the same node: create one")
+    for objection in filter(None, (network.objection() for network in new.networks)):
+        raise InvalidRequest(objection)
     ids = [port.id.lower() for port in new.ports]
     for port in ids:
         check_port(port)

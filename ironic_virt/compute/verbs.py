@@ -132,14 +132,6 @@ def _rebuilt(instance: Instance) -> dict[str, Any]:
     return {} if image is None else {"image": virt.ImageMeta(**image)}
 
 
-def _attached(instance: Instance) -> dict[str, Any]:
-    return {"ports": (*_other_ports(instance), virt.Vif(instance.arguments["vif"]))}
-
-
-def _detached(instance: Instance) -> dict[str, Any]:
-    return {"ports": _other_ports(instance)}
-
-
 def _other_ports(instance: Instance) -> tuple[virt.Vif, ...]:
     return tuple(port for port in instance.ports if port.id != instance.arguments["vif"])
 
@@ -240,7 +232,9 @@ _ROWS = (
         failed=actions.attach_failed,
         check=lambda arguments: check_port(arguments["vif"]),
         objection=_has_it,
-        changes=_attached,
+        changes=lambda instance: {
+            "ports": (*_other_ports(instance), virt.Vif(instance.arguments["vif"]))
+        },
         claims_port=True,
         doing="Attaching an interface to",
         until="it is attached",
@@ -252,7 +246,7 @@ _ROWS = (
         allowed_in=_RUNNING_OR_BROKEN,
         carry_out=actions.detach_interface,
         objection=_lacks_it,
-        changes=_detached,
+        changes=lambda instance: {"ports": _other_ports(instance)},
         doing="Detaching an interface from",
         until="it is detached",
     ),

@@ -94,7 +94,7 @@ def state(db: Database) -> list[object]:
         (f"{NEW} --image a.raw web", 2, "the image 'a.raw' is neither an http(s)://, file:/// or"),
         (f"{NEW} {IMAGE} --node rack-1 web", 2, "argument --node: 'rack-1' is not a UUID"),
         (f"{NEW} {IMAGE} --node {NODE} web", 1, f"no compute node record for node {NODE}"),
-        (f"{NEW} {IMAGE} --node {NODE} --count 2 web", 2, "several servers can't have the same n"),
+        (f"{NEW} {IMAGE} --node {NODE} --count 2 web", 2, "several servers can't share a node"),
         (f"server adopt {NODE}", 2, "the following arguments are required: --flavor"),
         ("server adopt --flavor gold rack-1", 2, "argument <node>: 'rack-1' is not a UUID"),
         (f"server adopt --flavor none {NODE}", 1, "There is no flavor 'none'"),
@@ -125,11 +125,15 @@ def state(db: Database) -> list[object]:
         ("server rescue none --password=", 2, "the password is empty"),
         ("server rescue none --password-file large", 2, "the password has more than 128 charact"),
         ("server add interface none", 2, "the following arguments are required: <vif-id>"),
-        (
-            f"{NEW} {IMAGE} web --port p --network address=192.0.2.1/24",
-            2,
-            "not both",
+        (f"{NEW} {IMAGE} web --port p --network address=192.0.2.1/24", 2, "not both"),
+        *(
+            (f"{NEW} {IMAGE} web --network address={text}", 2, "is not a host's address in ")
+            for text in (
+                *("192.0.2.0/24", "192.0.2.255/24", "224.0.0.9/24", "127.0.0.1/8", "0.0.0.0/32"),
+                *("2001:db8::/64", "192.0.2.9/24,gateway=192.0.2.0", "192.0.2.9/24,gateway=::1"),
+            )
         ),
+        (f"{NEW} {IMAGE} web --network address=192.0.2.1/24,gateway=192.0.2.1", 2, "own address"),
         ("server diagnostics show none -c id", 2, "--column id: the columns are config_drive, dr"),
         ("server console url show none --rdp", 2, "unknown option '--rdp'"),
         ("console url show none --vnc --serial", 2, "not allowed with argument --vnc"),

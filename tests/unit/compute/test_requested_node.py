@@ -55,7 +55,7 @@ def test_what_can_not_be_asked_for(stage: ServiceStage, nodes: list[str]) -> Non
     with pytest.raises(ComputeNodeNotFound, match=NOBODY):
         create(stage, NOBODY)
     new = records.NewInstance(new_uuid(), FLAVOR, IMAGE, requested_node=nodes[0])
-    with pytest.raises(InvalidRequest, match="several servers can't have the same node"):
+    with pytest.raises(InvalidRequest, match="several servers can't share a node"):
         stage.requests.create(new, count=2)
     assert stage.db.instances.list() == []
 
