@@ -54,8 +54,8 @@ class Instances(Outcomes):
         with contextlib.suppress(errors.NoSuchInstance):
             return get(connection, instance)
         with contextlib.suppress(ValueError):
-            # Perhaps in capitals.  A UUID never names another instance.
-            return get(connection, str(uuid_module.UUID(instance)))
+            # Perhaps in capitals.  A UUID with its hyphens never names another instance.
+            return get(connection, str(uuid_module.UUID(instance if "-" in instance else "")))
         named = sa.select(_INSTANCE.c.uuid).where(_INSTANCE.c.display_name == instance)
         rows = connection.scalars(named.order_by(_INSTANCE.c.id).limit(_SAME_NAME)).all()
         if len(rows) > 1:

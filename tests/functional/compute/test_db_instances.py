@@ -189,7 +189,7 @@ def test_a_name_finds_its_instance_unless_several_have_it(db, building) -> None:
     assert db.instances.get("Übung 🚀 1").display_name == "Übung 🚀 1"
     with pytest.raises(errors.NoSuchInstance):
         db.instances.get("übung 🚀 1")
-    for spaced in (" web", "web "):
+    for spaced in (" web", "web ", "0" * 32):
         create_building(db, new_instance(display_name=spaced), free_node(db, "one"))
         assert db.instances.get(spaced).display_name == spaced
     for flavor in (FLAVOR, dataclasses.replace(FLAVOR, name=f"{FLAVOR.name} ")):
