@@ -46,8 +46,9 @@ _TEN = Layout(
 _DEPLOYMENTS = {"go on": (7200.0, 7200.0), "end meanwhile": (600.0, 900.0)}
 _KINDS = ("refused", "hang", "503")
 """How requests fail while Ironic is away; see :data:`tests.simulation.wire.KINDS`."""
-_STEADY, _AWAY, _BACK = 5, 10, 20
-"""Minutes: one in which nothing changes, and those in which Ironic goes and comes back."""
+_ALL_REPORTED, _STEADY, _AWAY, _BACK = 3, 5, 10, 20
+"""Minutes: when all services have reported their nodes, one in which nothing changes, and those
+in which Ironic goes and comes back."""
 _CLASS = "baremetal-gold"
 _CREDENTIALS = ("username", "password", "project_name", "user_domain_id", "project_domain_id")
 _SERVICES = ("ironic", "placement", "keystone")
@@ -73,6 +74,7 @@ def requests_by_minute(kind: str, deploy: tuple[float, float], nodes: int) -> Co
         for number in range(len(_SHARDS)):
             world.start_host(f"compute{number + 1}")
             world.scheduler.run(world.scheduler.now + 12)
+        world.scheduler.run(60.0 * _ALL_REPORTED)
         for name in world.hosts:
             own = [node for node, offer in world.offers.items() if offer.host == name]
             for node in own[:_WAITS]:
