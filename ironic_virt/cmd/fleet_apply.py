@@ -132,7 +132,6 @@ class _Carried(FleetCommand):
         if not touched:
             return
         part = msgspec.structs.replace(plan, changes=touched, services={})
-        # What was done is shown in any case.
         with self.failing("the nodes could not be checked after the run: "):
             findings = conditions.findings(reader.read(), part)
             for finding in findings:

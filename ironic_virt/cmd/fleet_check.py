@@ -97,8 +97,7 @@ class Check(FleetCommand):
                 try:
                     check()
                     if down is not None:
-                        # Each try takes minutes, in which the lock is held.
-                        raise down
+                        raise down  # Each try takes minutes, under the lock.
                     outcome = corrections.CORRECTIONS[finding.code](finding, placement, ironic)
                 except corrections.NoLongerSo as exc:
                     outcome = f"left alone: {exc}"

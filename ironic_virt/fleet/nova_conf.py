@@ -54,8 +54,7 @@ def load(files: Sequence[str], directories: Sequence[str] = ()) -> cfg.ConfigOpt
     objects.register_all()
     conf: cfg.ConfigOpts = nova.conf.CONF
     options.register_opts(conf)
-    # Nova would wait for a silent Placement without end.
-    conf.set_default("timeout", 120, "placement")
+    conf.set_default("timeout", 120, "placement")  # Nova has none.
     return conf
 
 

@@ -18,6 +18,7 @@ from keystoneauth1 import exceptions as ksa_exceptions
 from nova import context as nova_context
 from nova import exception
 from nova.scheduler.client import report
+from openstack import exceptions as sdk_exceptions
 
 from ironic_virt import exceptions
 from ironic_virt.fleet.deployment import Provider, Server
@@ -45,7 +46,10 @@ class PlacementClient:
     """Placement, by the ``[placement]`` options of Nova.  Thread-safe."""
 
     def __init__(self) -> None:
-        self._client = report.SchedulerReportClient()
+        try:
+            self._client = report.SchedulerReportClient()
+        except (ksa_exceptions.ClientException, sdk_exceptions.SDKException) as exc:
+            raise PlacementFailed(f"Placement, by the options of [placement]: {exc}") from exc
 
     def ask(
         self, method: str, path: str, *body: Any, good: Collection[int], version: str = VERSION

@@ -10,15 +10,18 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from keystoneauth1 import exceptions as ksa_exceptions
 from nova import config, context, objects
 from nova.db.main import api as main_db
+from nova.scheduler.client import report
+from openstack import exceptions as sdk_exceptions
 from oslo_config import cfg
 from sqlalchemy.exc import OperationalError
 
 from ironic_virt import exceptions, standby
 from ironic_virt.baremetal.client import IronicClient
 from ironic_virt.baremetal.http.retry import RetryPolicy
-from ironic_virt.fleet import cells, checks, lock, nova_conf, reading
+from ironic_virt.fleet import cells, checks, lock, nova_conf, placement, reading
 from ironic_virt.fleet.deployment import Record, Server
 from ironic_virt.fleet.hosts import Aggregate, Hosts
 from ironic_virt.fleet.options import ServiceOptions
@@ -137,6 +140,14 @@ def test_what_goes_on_while_it_is_read_is_no_finding(monkeypatch: pytest.MonkeyP
     assert found.service_of == world.services() == {"a": before.services[0]}
     assert found.cloud[0] == "https://x/v1", "as plans have it"
     assert checks.run(found, ["allocation-of-nobody", "server-without-node"]) == []
+
+
+def test_a_placement_that_is_away_is_an_error_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    for error in (ksa_exceptions.DiscoveryFailure("away"), sdk_exceptions.SDKException("away")):
+        client = mock.Mock(side_effect=error)
+        monkeypatch.setattr(report, "SchedulerReportClient", client)
+        with pytest.raises(placement.PlacementFailed, match=r"\[placement\]: away"):
+            placement.PlacementClient()
 
 
 def test_files_and_directories_are_given_to_nova(monkeypatch: pytest.MonkeyPatch) -> None:
