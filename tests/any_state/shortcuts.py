@@ -109,7 +109,7 @@ def _alias(selectable: Any, name: str | None = None, flat: bool = False) -> Any:
 class _Begin:
     """The text ``BEGIN``, which oslo.db would make a statement of for each transaction."""
 
-    def _execute_on_connection(self, connection: sqlalchemy.Connection, *_: Any) -> None:
+    def _execute_on_connection(self, connection: sqlalchemy.engine.Connection, *_: Any) -> None:
         dbapi_connection: Any = connection.connection.dbapi_connection
         dbapi_connection.execute("BEGIN")
 
