@@ -13,12 +13,13 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from ironic_virt import exceptions, exit_codes
 from ironic_virt.cmd import arguments
 
+_PROG = "ironic-virt-fake-ironic"
 _EPILOG = """\
 examples:
   ironic-virt-fake-ironic --nodes 100 --shards 4
@@ -70,7 +71,7 @@ def _make_parser() -> argparse.ArgumentParser:
     from ironic_virt.testing.fake_ironic import settings
 
     parser = argparse.ArgumentParser(
-        prog="ironic-virt-fake-ironic",
+        prog=_PROG,
         description="Serve a fake OpenStack Ironic API from memory, whose nodes are deployed and"
         " cleaned at once, or as slowly as you say.",
         epilog=f"{_EPILOG}\n{exit_codes.epilog()}",
@@ -204,18 +205,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     :param argv: its arguments; those of the process by default.
     :returns: the exit status.
     """
-    return run("ironic-virt-fake-ironic", argv, _serve_fake)
-
-
-def run(
-    prog: str, argv: Sequence[str] | None, command: Callable[[Sequence[str] | None], int]
-) -> int:
-    """Run a command that needs packages of the extra ``testing``, and return its exit code."""
     try:
         with arguments.complaining(argv):
-            return command(argv)
+            return _serve_fake(argv)
     except ModuleNotFoundError as exc:
-        print(f"{prog}: {exceptions.ExtrasMissing(exc.name, 'testing')}", file=sys.stderr)
+        print(f"{_PROG}: {exceptions.ExtrasMissing(exc.name, 'testing')}", file=sys.stderr)
         return 1
 
 
@@ -230,19 +224,6 @@ def _serve_fake(argv: Sequence[str] | None) -> int:
     if not args.quiet:
         fake.requests.listener = log_request
     server = FakeIronicServer(fake, host=args.host, port=args.port, threads=args.threads)
-    facts = {"nodes": args.nodes, "shards": args.shards}
-    return serve(parser.prog, server, args, f"Fake Ironic with {args.nodes} nodes", facts)
-
-
-def serve(
-    prog: str, server: Any, args: argparse.Namespace, name: str, facts: Mapping[str, Any]
-) -> int:
-    """Serve until SIGTERM or SIGINT, and return the exit code.
-
-    :param args: with ``host`` and ``port``, for an error, and ``json``.
-    :param name: its description, for people.
-    :param facts: what ``--json`` prints in addition to the address and the process ID.
-    """
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
@@ -252,10 +233,11 @@ def serve(
         # The server's own error contains that of the socket.
         match = re.search(r"\[Errno \d+\] ([^)]+)", str(exc))
         reason = match[1] if match else str(exc)
-        print(f"{prog}: can't listen on {args.host}:{args.port}: {reason}", file=sys.stderr)
+        print(f"{_PROG}: can't listen on {args.host}:{args.port}: {reason}", file=sys.stderr)
         return 2
-    ready = {"url": server.url, **facts, "pid": os.getpid()}
-    print(json.dumps(ready) if args.json else f"{name} at {server.url}", flush=True)
+    facts = {"url": server.url, "nodes": args.nodes, "shards": args.shards, "pid": os.getpid()}
+    line = f"Fake Ironic with {args.nodes} nodes at {server.url}"
+    print(json.dumps(facts) if args.json else line, flush=True)
     stop.wait()
     server.stop()
     return 0

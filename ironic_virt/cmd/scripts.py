@@ -25,7 +25,6 @@ def _run_main(module: str) -> int:
 ironic_virt = functools.partial(_run_main, "shell")
 compute = functools.partial(_run_main, "compute")
 fake_ironic = functools.partial(_run_main, "fake_ironic")
-fault_proxy = functools.partial(_run_main, "fault_proxy")
 fleet = functools.partial(_run_main, "fleet")
 manage = functools.partial(_run_main, "manage")
 status = functools.partial(_run_main, "status")

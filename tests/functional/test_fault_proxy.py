@@ -3,10 +3,7 @@
 """The fault proxy in front of a fake Ironic, as a plain client feels it."""
 
 import json
-import signal
 import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -287,38 +284,4 @@ def test_faults_add_up_and_rules_apply_when_a_request_arrives(stage: Stage) -> N
         "max-version+status",
         "max-version+reset-after",
         "max-version+edit",
-    ]
-
-
-def test_the_command_serves_until_it_is_told_to_stop(fake_ironic_server: FakeIronicServer) -> None:
-    command = [sys.executable, "-m", "ironic_virt.cmd.fault_proxy", "--json"]
-    rules = ["--rule", "hang method=POST", "--rule", "status=503 path=/v1/nodes times=1"]
-    with (
-        subprocess.Popen(
-            [*command, "--target", fake_ironic_server.url, *rules],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        ) as process,
-        ThreadPoolExecutor(1) as pool,
-    ):
-        try:
-            assert process.stdout is not None
-            assert process.stderr is not None
-            url = json.loads(process.stdout.readline())["url"]
-            for _ in range(2):
-                requests.get(f"{url}/v1/nodes", timeout=SECONDS)
-            hanging = pool.submit(requests.post, f"{url}/v1/nodes", timeout=SECONDS)
-            log = [process.stderr.readline() for _ in range(3)]
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(SECONDS) == 0
-            assert process.stderr.read() == ""
-            with pytest.raises(requests.ConnectionError):
-                hanging.result(SECONDS)
-        finally:
-            process.kill()
-    assert log == [
-        "GET /v1/nodes 503 (status)\n",
-        "GET /v1/nodes 200\n",
-        "POST /v1/nodes 0 (hang)\n",
     ]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ironic_virt.cmd import compute, fake_ironic, fault_proxy, fleet, manage, shell
+from ironic_virt.cmd import compute, fake_ironic, fleet, manage, shell
 from ironic_virt.exit_codes import ExitCode, FleetExitCode
 from tests import root_logger
 
@@ -30,7 +30,7 @@ def ended(module: Any, *argv: str) -> int:
     ("module", "own"),
     [
         (compute, {ExitCode.SUPERSEDED, ExitCode.LEASE_LOST, ExitCode.TERMINATED}),
-        *((module, set()) for module in (fake_ironic, fault_proxy, manage, shell)),
+        *((module, set()) for module in (fake_ironic, manage, shell)),
     ],
 )
 def test_the_help_has_those_that_a_command_has(module, own: set[ExitCode], capsys) -> None:

@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from ironic_virt.cmd import compute, fake_ironic, fault_proxy, fleet, manage, shell, status
+from ironic_virt.cmd import compute, fake_ironic, fleet, manage, shell, status
 from ironic_virt.cmd.demo import run as demo
 from ironic_virt.exit_codes import ExitCode, FleetExitCode
 
@@ -15,7 +15,6 @@ PROGRAMS = {
     "ironic-virt": shell,
     "ironic-virt-compute": compute,
     "ironic-virt-fake-ironic": fake_ironic,
-    "ironic-virt-fault-proxy": fault_proxy,
     "ironic-virt-fleet": fleet,
     "ironic-virt-manage": manage,
     "ironic-virt-status": status,
@@ -33,7 +32,6 @@ LINES = {
     "ironic-virt server create --flavr gold web": "did you mean --flavor?",
     "ironic-virt-compute --config-fil x --use-sylog": "did you mean --use-syslog?",
     "ironic-virt-fake-ironic --nods 3": "did you mean --nodes?",
-    "ironic-virt-fault-proxy --tarjet x": "did you mean --target?",
     "ironic-virt-manage ironic-compute-node-move --servce a": "did you mean --service?",
     "ironic-virt-status upgrade check --confg-file x": "did you mean --config-file?",
     "ironic-virt-fake-ironic --deploy-time soon": "'soon' is neither seconds such as 5 nor a r",
@@ -45,22 +43,6 @@ LINES = {
     "ironic-virt-fake-ironic --auth magic": "'magic' is neither none nor token",
     "ironic-virt-fake-ironic --threads 0": "'0' is not a number from 1",
     "ironic-virt-fake-ironic --surprise": "unknown option '--surprise'",
-    "ironic-virt-fault-proxy": "the following arguments are required: --target",
-    "ironic-virt-fault-proxy --target ironic:6385": "'ironic:6385' is not an http or https URL",
-    **{
-        f"ironic-virt-fault-proxy --target http://a.invalid --rule {shlex.quote(rule)}": complaint
-        for rule, complaint in (
-            ("", "'' is not a rule"),
-            ("flood", "'flood' is not a rule: no such fault"),
-            ("delay", "'delay' is not a rule"),
-            ("hang=5", "'hang=5' is not a rule"),
-            ("delay=soon", "could not convert string to float: 'soon'"),
-            ("hang text=no", "hang does not take text"),
-            ("hang path=(", "'hang path=(' is not a rule"),
-            ("hang rate=2", "rate is from 0 to 1"),
-            ("hang often", "'hang often' is not a rule"),
-        )
-    },
     "ironic-virt-fleet": "which command?",
     "ironic-virt-fleet chck": "did you mean check?",
     "ironic-virt-fleet check --code a --fix b": "--fix: not allowed with argument --code",
@@ -77,10 +59,6 @@ LINES = {
     "ironic-virt-fleet plan shards --serves a=b --accept none": "no finding has the code none",
     "ironic-virt-fleet plan move --from one": "arguments are required: --to",
 }
-FAULTS = (
-    *("delay=", "hang", "drip=", "reset-before", "reset-after", "truncate", "redirect="),
-    *("status=", "max-version=", "omit=", "malform=", "body="),
-)
 
 
 @pytest.mark.parametrize("line", LINES)
@@ -104,7 +82,6 @@ def test_a_wrong_command_line_is_an_exit_code_and_one_line(line, monkeypatch, ca
     [
         ("demo", [f"\n  ironic-virt demo {options}" for options in (" ", "--nodes", "-v")]),
         ("ironic-virt-fake-ironic", ["examples:", "--deploy-time 5,30"]),
-        ("ironic-virt-fault-proxy", ["examples:", *(f"\n  {fault}" for fault in FAULTS)]),
         ("ironic-virt-fleet check", ["ironic-virt-fleet check --service-conf"]),
     ],
 )
