@@ -13,6 +13,7 @@ import collections
 import functools
 import itertools
 import multiprocessing
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -20,6 +21,7 @@ from typing import Any
 
 from nova import monkey_patch
 
+from tests import any_state
 from tests.nova import figures
 
 _SHOWN = 40
@@ -89,7 +91,12 @@ def _results(run: Callable[[Any], Any], worlds: list[Any], jobs: int) -> Iterato
     if jobs < 2 or len(worlds) < 2:
         yield from map(run, worlds)
         return
-    with multiprocessing.get_context("spawn").Pool(jobs, monkey_patch.patch) as pool:
+    context = multiprocessing.get_context("spawn")
+    all_cores = sorted(os.sched_getaffinity(0))
+    cores = context.SimpleQueue()
+    for number in range(jobs):
+        cores.put(all_cores[number % len(all_cores)])
+    with context.Pool(jobs, any_state.begin, [cores]) as pool:
         yield from pool.imap(run, worlds)
 
 
