@@ -115,8 +115,6 @@ class Build:
         began = (TaskState.SPAWNING, task.instance.host, task.instance.attempts)
         if (instance.task_state, instance.host, instance.attempts) != began:
             return None
-        if isinstance(error, exceptions.NodeTaken) and self._is_leaving(error.owner):
-            raise TryLater(f"{one_line(error)}, and that server is being deleted") from error
         if not isinstance(error, exceptions.NodeError) and self._has_begun(instance):
             raise TryLater(f"{one_line(error)}. And its deployment has begun") from error
         try:
@@ -156,13 +154,6 @@ class Build:
         except exceptions.IronicError as trouble:
             raise TryLater(one_line(trouble)) from trouble
         return info.active or info.deploying
-
-    def _is_leaving(self, instance: str) -> bool:
-        """Whether an instance is being deleted."""
-        try:
-            return self._db.instances.get(instance).task_state == TaskState.DELETING
-        except NoSuchInstance:
-            return False
 
     def _reschedule(self, instance: Instance, error: Exception, refused: bool) -> Settled | None:
         """Give a build another node, or a place in a pool, perhaps of another host.

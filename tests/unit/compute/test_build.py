@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from oslo_context import context as oslo_context
 
-from ironic_virt import exceptions, virt
+from ironic_virt import virt
 from ironic_virt.compute.actions import Settled
 from ironic_virt.compute.db import records
 from ironic_virt.compute.networks import Network
@@ -185,13 +185,17 @@ def test_a_server_error_of_ironics_costs_one_attempt(stage, nodes) -> None:
     stage.nobody_has([nodes[0]])
 
 
-def test_a_node_that_somebody_took_is_left_for_another_one(stage, nodes) -> None:
+def test_a_node_that_somebody_took_is_left_for_another_one(set_stage, stage, nodes) -> None:
+    elsewhere = stage.fake.add_node(**GOLD)
+    stranger = set_stage("compute2").begin().create(elsewhere)
+    # Nobody knows when its service will be up and delete it.
+    stage.db.instances.request(stranger, TaskState.DELETING)
     uuid = stage.create()
-    stage.fake.set_node(nodes[0], instance_uuid="6d2b4f02-0000-4000-8000-00000000beef")
+    stage.fake.set_node(nodes[0], instance_uuid=stranger)
     stage.look(2)
     assert stage.state(uuid) == ("active", None)
     assert stage.instance(uuid).node != nodes[0]
-    assert stage.fake.node(nodes[0])["instance_uuid"] == "6d2b4f02-0000-4000-8000-00000000beef"
+    assert stage.fake.node(nodes[0])["instance_uuid"] == stranger
 
 
 def test_what_was_rescued_before_it_was_written_down_is_not_lost(stage, nodes) -> None:
@@ -384,23 +388,3 @@ def test_a_build_is_logged_with_its_request(stage, monkeypatch) -> None:
     (context,) = contexts
     assert (context.request_id, context.resource_uuid) == ("req-1", uuid)
     assert (context.user_id, context.project_id) == ("ada", "p1")
-
-
-def test_one_that_meets_an_instance_being_deleted_is_put_off(stage, nodes, monkeypatch) -> None:
-    leaving = stage.build(nodes[1])
-    stage.fake.faults.status(503, "PUT", "/states/provision$", count=None)
-    stage.do(leaving, TaskState.DELETING)
-    uuid = stage.create()
-
-    def taken(_request: virt.DeployRequest) -> None:
-        raise exceptions.NodeTaken(nodes[0], uuid, leaving)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(stage.service.driver, "spawn", taken)
-        stage.look()
-    waiting = stage.instance(uuid)
-    assert (waiting.task_state, waiting.attempts, waiting.node) == ("spawning", 1, nodes[0])
-    assert stage.instance(uuid).fault is None
-    stage.fake.faults.clear()
-    stage.look(3)
-    assert (stage.state(uuid), stage.instance(uuid).attempts) == (("active", None), 1)
