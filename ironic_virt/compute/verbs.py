@@ -117,7 +117,7 @@ def check_password(password: str) -> None:
 
 
 def _has_it(instance: Instance, arguments: Arguments) -> str | None:
-    has = arguments["vif"].lower() in [port.id.lower() for port in instance.ports]
+    has = arguments["vif"] in [port.id for port in instance.ports]
     return f"it has the interface {arguments['vif']} already" if has else None
 
 

@@ -207,6 +207,10 @@ class Instances(Outcomes):
             return instance
         reason = verb.refusal(instance.vm_state, instance.task_state)
         if reason is None and task_state is not TaskState.DELETING and instance.host is None:
+        if vif := arguments.get("vif"):
+            # Neutron takes capitals for the same, and Ironic doesn't.
+            ids = {port.id.lower(): port.id for port in instance.ports}
+            arguments["vif"] = ids.get(vif.lower(), vif)
             reason = "it is on no node; it can only be deleted"
         if reason := reason or verb.objection(instance, arguments):
             raise errors.ConflictingRequest(uuid, reason)

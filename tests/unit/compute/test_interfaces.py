@@ -50,7 +50,7 @@ def test_one_comes_stays_over_a_rebuild_and_goes(stage, node, uuid) -> None:
     assert attached(stage, node) == [FIRST, SECOND]
     stage.ask("rebuild", uuid)
     assert (stage.state(uuid), attached(stage, node)) == (("active", None), [FIRST, SECOND])
-    detach(stage, uuid, FIRST)
+    detach(stage, uuid, FIRST.upper())
     assert (ports(stage, uuid), attached(stage, node)) == ([SECOND], [SECOND])
     found = stage.instance(uuid)
     assert (found.arguments, found.power_state) == ({}, virt.PowerState.RUNNING)
