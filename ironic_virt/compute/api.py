@@ -24,7 +24,7 @@ from ironic_virt.compute.db import Database, records
 from ironic_virt.compute.db.compute_nodes import Place
 from ironic_virt.compute.errors import ComputeNodeNotFound, InvalidRequest, RequestTimeout
 from ironic_virt.compute.states import TaskState
-from ironic_virt.compute.verbs import BY_NAME, LONGEST_NAME, check_port
+from ironic_virt.compute.verbs import BY_NAME, LONGEST_NAME, UUID, check_port
 from ironic_virt.request.spec import RequestSpec
 from ironic_virt.scheduler.filter_scheduler import FilterScheduler
 
@@ -236,6 +236,8 @@ def _check(new: records.NewInstance, count: int) -> None:
         raise InvalidRequest(f"{count} servers can't be created")
     if len(f"{new.display_name or ''}-{count}") > LONGEST_NAME:
         raise InvalidRequest(f"the name is too long: at most {LONGEST_NAME} characters")
+    if UUID.fullmatch(new.display_name or ""):
+        raise InvalidRequest("a server's name can't have the form of a UUID")
     alone = {"ports": new.ports, "addresses": new.networks, "a node": new.requested_node}
     for kind, value in alone.items():
         if value and count > 1:
@@ -244,10 +246,9 @@ def _check(new: records.NewInstance, count: int) -> None:
         raise InvalidRequest("a server has networks or ports, not both")
     for objection in filter(None, (network.objection() for network in new.networks)):
         raise InvalidRequest(objection)
-    ids = [port.id.lower() for port in new.ports]
-    for port in ids:
-        check_port(port)
-    if len(set(ids)) != len(ids):
+    for port in new.ports:
+        check_port(port.id)
+    if len({port.id.lower() for port in new.ports}) != len(new.ports):
         raise InvalidRequest("a port is named twice")
     if new.user_data is not None and len(new.user_data) > LARGEST_USER_DATA:
         raise InvalidRequest(

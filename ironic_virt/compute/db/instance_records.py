@@ -9,7 +9,6 @@ and its node, or not at all.
 from __future__ import annotations
 
 import contextlib
-import uuid as uuid_module
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -32,7 +31,7 @@ from ironic_virt.compute.db.outcomes import (
     take_ports,
 )
 from ironic_virt.compute.states import TaskState, VmState
-from ironic_virt.compute.verbs import BY_TASK
+from ironic_virt.compute.verbs import BY_TASK, UUID
 
 _INSTANCE = tables.instances
 _COLUMNS = tables.columns(_INSTANCE, records.Instance)
@@ -47,15 +46,15 @@ class Instances(Outcomes):
     def get(self, connection: sa.Connection, instance: str) -> records.Instance:
         """One instance.
 
-        :param instance: its uuid, or its name if no other has that and it can't be a uuid.
+        :param instance: its uuid, or its name if no other has that and it is not like a uuid.
         :raises NoSuchInstance: there is none.
         :raises AmbiguousName: several have this name.
         """
         with contextlib.suppress(errors.NoSuchInstance):
             return get(connection, instance)
-        with contextlib.suppress(ValueError):
-            # Perhaps in capitals.  A UUID with its hyphens never names another instance.
-            return get(connection, str(uuid_module.UUID(instance if "-" in instance else "")))
+        if UUID.fullmatch(instance):
+            # Perhaps in capitals.  It never names another instance.
+            return get(connection, instance.lower())
         named = sa.select(_INSTANCE.c.uuid).where(_INSTANCE.c.display_name == instance)
         rows = connection.scalars(named.order_by(_INSTANCE.c.id).limit(_SAME_NAME)).all()
         if len(rows) > 1:
@@ -207,11 +206,11 @@ class Instances(Outcomes):
             return instance
         reason = verb.refusal(instance.vm_state, instance.task_state)
         if reason is None and task_state is not TaskState.DELETING and instance.host is None:
+            reason = "it is on no node; it can only be deleted"
         if vif := arguments.get("vif"):
             # Neutron takes capitals for the same, and Ironic doesn't.
             ids = {port.id.lower(): port.id for port in instance.ports}
             arguments["vif"] = ids.get(vif.lower(), vif)
-            reason = "it is on no node; it can only be deleted"
         if reason := reason or verb.objection(instance, arguments):
             raise errors.ConflictingRequest(uuid, reason)
         request_id = request_id or oslo_context.generate_request_id()

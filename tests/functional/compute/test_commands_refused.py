@@ -134,6 +134,7 @@ def state(db: Database) -> list[object]:
             )
         ),
         (f"{NEW} {IMAGE} web --network address=192.0.2.1/24,gateway=192.0.2.1", 2, "own address"),
+        (f"{NEW} {IMAGE} {NODE.upper()}", 2, "a server's name can't have the form of a UUID"),
         ("server diagnostics show none -c id", 2, "--column id: the columns are config_drive, dr"),
         ("server console url show none --rdp", 2, "unknown option '--rdp'"),
         ("console url show none --vnc --serial", 2, "not allowed with argument --vnc"),

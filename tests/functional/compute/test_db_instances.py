@@ -189,9 +189,9 @@ def test_a_name_finds_its_instance_unless_several_have_it(db, building) -> None:
     assert db.instances.get("Übung 🚀 1").display_name == "Übung 🚀 1"
     with pytest.raises(errors.NoSuchInstance):
         db.instances.get("übung 🚀 1")
-    for spaced in (" web", "web ", "0" * 32):
-        create_building(db, new_instance(display_name=spaced), free_node(db, "one"))
-        assert db.instances.get(spaced).display_name == spaced
+    for odd in (" web", "web ", "0" * 32, f"{'0' * 31}-0", f"{{{other.uuid}}}"):
+        create_building(db, new_instance(display_name=odd), free_node(db, "one"))
+        assert db.instances.get(odd).display_name == odd
     for flavor in (FLAVOR, dataclasses.replace(FLAVOR, name=f"{FLAVOR.name} ")):
         db.flavors.create(flavor)
     create_building(db, new_instance(display_name=other.uuid), free_node(db, "one"))
