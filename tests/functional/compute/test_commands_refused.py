@@ -130,7 +130,7 @@ def state(db: Database) -> list[object]:
             (f"{NEW} {IMAGE} web --network address={text}", 2, "is not a host's address in ")
             for text in (
                 *("192.0.2.0/24", "192.0.2.255/24", "224.0.0.9/24", "127.0.0.1/8", "0.0.0.0/32"),
-                *("2001:db8::/64", "192.0.2.9/24,gateway=192.0.2.0", "192.0.2.9/24,gateway=::1"),
+                *("2001:db8::/64", "192.0.2.9/24,gateway=192.0.2.0", "10.0.0.9/8,gateway=fe80::1"),
             )
         ),
         (f"{NEW} {IMAGE} web --network address=192.0.2.1/24,gateway=192.0.2.1", 2, "own address"),

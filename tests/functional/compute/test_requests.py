@@ -18,6 +18,7 @@ from ironic_virt.compute import errors
 from ironic_virt.compute.api import Requests
 from ironic_virt.compute.db import Database, records, tables
 from ironic_virt.compute.db.candidates import Candidates
+from ironic_virt.compute.networks import Network
 from ironic_virt.compute.states import TaskState, VmState
 from ironic_virt.exceptions import InvalidExtraSpec, NoValidHost
 from ironic_virt.scheduler.filter_scheduler import FilterScheduler
@@ -188,6 +189,12 @@ def test_a_flavor_of_unknown_form_is_refused_and_nothing_written(asking, db, spe
     with pytest.raises(InvalidExtraSpec):
         asking.create(wanted(flavor=virt.Flavor("bad", extra_specs={spec: "many"})))
     assert db.instances.list() == []
+
+
+def test_a_gateway_may_have_a_link_local_address(asking) -> None:
+    network = Network("2001:db8::9/64", "fe80::1")
+    (made,) = asking.create(wanted(networks=(network,)))
+    assert made.networks == (network,)
 
 
 # -- waiting ------------------------------------------------------------------
