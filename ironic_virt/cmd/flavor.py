@@ -8,7 +8,7 @@ import argparse
 import re
 from typing import Any
 
-from ironic_virt import exceptions, virt
+from ironic_virt import virt
 from ironic_virt.cmd import configured, output
 from ironic_virt.cmd.commands import Row, argument, row, several
 
@@ -68,16 +68,12 @@ flavor create sized --ram 65536 --vcpus 16 --disk 400
             swap=args.swap,
             extra_specs=_extra_specs(args),
         )
-        try:
-            check_flavor(args.flavor)
-        except exceptions.InvalidExtraSpec as error:
-            self.refuse(str(error))
-        for name in args.flavor.extra_specs:
-            if (meant := _correct_name(name)) != name:
-                # It would ask for nothing, and any hardware would do.
-                self.refuse(
-                    f"--property {name}: no node has such a resource; did you mean {meant}?"
-                )
+        check_flavor(args.flavor)
+        for name, value in args.properties.items():
+            if args.flavor.extra_specs[name] != value:
+                self.refuse(f"--property {name}={value} contradicts --trait or --resource-class")
+            if reason := _objection(name, value):
+                self.refuse(f"--property {name}={value}: {reason}")
 
     def act(self, args: argparse.Namespace) -> Any:
         self.db.flavors.create(args.flavor)
@@ -101,18 +97,20 @@ Delete = row(
 )
 
 
-def _correct_name(name: str) -> str:
-    """Correct the name of an extra spec, if it looks like a resource's."""
+def _objection(name: str, value: str) -> str | None:
+    """Why an extra spec asks for nothing, so that any node would do; ``None``: it does."""
     import os_resource_classes
 
-    prefix, _, resource_class = name.partition(":")
+    prefix, colon, resource_class = name.partition(":")
     match = _RESOURCES.fullmatch(prefix)
-    if match is None:
-        return name
+    if match is None or not resource_class:
+        return "it names nothing" if colon and not resource_class else None
     meant = os_resource_classes.normalize_name(resource_class).removeprefix("CUSTOM_")
     if meant not in os_resource_classes.STANDARDS and not meant.startswith("CUSTOM_"):
         meant = f"CUSTOM_{meant}"
-    return f"resources{match[1] or ''}:{meant}"
+    if name != (meant := f"resources{match[1] or ''}:{meant}"):
+        return f"no node has such a resource; did you mean {meant}?"
+    return "it asks for none" if ":CUSTOM_" in name and int(value) == 0 else None
 
 
 def _extra_specs(args: argparse.Namespace) -> dict[str, str]:
@@ -121,4 +119,4 @@ def _extra_specs(args: argparse.Namespace) -> dict[str, str]:
     specs = {f"trait:{trait}": "required" for trait in args.traits}
     if args.resource_class is not None:
         specs[f"resources:{placement_class(args.resource_class)}"] = "1"
-    return {**specs, **args.properties}
+    return {**args.properties, **specs}

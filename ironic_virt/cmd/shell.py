@@ -34,6 +34,7 @@ LOG = logging.getLogger(__name__)
 # It logs each error that it passes on, with a traceback.
 _LOGS_TWICE = "oslo_db.sqlalchemy.exc_filters"
 _MOST_NAMED = 4
+_REFUSED = (InvalidRequest, exceptions.InvalidConfiguration, exceptions.InvalidExtraSpec)
 _CONSOLE_LEVELS = (logging.WARNING, logging.WARNING, logging.INFO, logging.DEBUG)
 
 
@@ -144,8 +145,7 @@ class Shell(app.App):
             if isinstance(command, HelpCommand) and isinstance(error, ValueError):
                 return self._unknown_command(parsed.cmd)
             LOG.error("%s", one_line(error), exc_info=self.options.debug)
-            is_refused = isinstance(error, InvalidRequest | exceptions.InvalidConfiguration)
-            return self.REFUSED if is_refused else ExitCode.FAILED
+            return self.REFUSED if isinstance(error, _REFUSED) else ExitCode.FAILED
 
     def _unknown_command(self, argv: Sequence[str]) -> int:
         known = sorted(name for name, _ in self.command_manager)

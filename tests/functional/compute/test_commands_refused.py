@@ -168,6 +168,10 @@ def state(db: Database) -> list[object]:
                 ("resources:vcpu", "resources:VCPU"),
             )
         ),
+        ("flavor create x --property trait:=required", 2, "trait:=required: it names nothing"),
+        ("flavor create x --property resources:CUSTOM_A=00", 2, "A=00: it asks for none"),
+        ("flavor create x --trait A --property trait:A=forbidden", 2, "contradicts --trait"),
+        ("flavor create x --resource-class a --property resources:CUSTOM_A=2", 2, "contradicts"),
         ("flavor show none", 1, "There is no flavor 'none'"),
         ("flavor delete none", 1, "There is no flavor 'none'"),
         ("--config-file missing node list", 2, "--config-file missing: No such file or directory"),
