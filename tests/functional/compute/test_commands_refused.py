@@ -131,6 +131,7 @@ def state(db: Database) -> list[object]:
             for text in (
                 *("192.0.2.0/24", "192.0.2.255/24", "224.0.0.9/24", "127.0.0.1/8", "0.0.0.0/32"),
                 *("2001:db8::/64", "192.0.2.9/24,gateway=192.0.2.0", "10.0.0.9/8,gateway=fe80::1"),
+                "2001:db8::9/64,gateway=fe80::1%eth0",
             )
         ),
         (f"{NEW} {IMAGE} web --network address=192.0.2.1/24,gateway=192.0.2.1", 2, "own address"),
@@ -146,7 +147,6 @@ def state(db: Database) -> list[object]:
         ("server show \udcff", 2, r"argument <server>: '\udcff': a name must have 1 to 255 "),
         ("flavor create x --property a=\udcff", 2, r"--property: 'a=\udcff' is not UTF-8"),
         (f"{NEW} --image file:///\udcff web", 2, r"the image 'file:///\udcff' is neither an ht"),
-        ("server list --node rack-1", 2, "argument --node: 'rack-1' is not a UUID"),
         ("server rebuild none --image=", 2, "the image '' is neither an http(s)://, file:/// or"),
         ("service set one", 2, "nothing to set: use --enable, --disable, --up or --down"),
         ("service set none --disable", 1, "There is no compute service 'none'"),
@@ -168,6 +168,8 @@ def state(db: Database) -> list[object]:
                 ("resources:vcpu", "resources:VCPU"),
             )
         ),
+        ("flavor create x --property a", 2, "argument --property: 'a' is not KEY=VALUE"),
+        ("flavor create x --property =b", 2, "argument --property: '=b' is not KEY=VALUE"),
         ("flavor create x --property trait:=required", 2, "trait:=required: it names nothing"),
         ("flavor create x --property resources:CUSTOM_A=00", 2, "A=00: it asks for none"),
         ("flavor create x --trait A --property trait:A=forbidden", 2, "contradicts --trait"),

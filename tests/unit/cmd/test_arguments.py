@@ -58,14 +58,6 @@ def test_keys_and_values_add_up_and_the_last_counts() -> None:
         assert parser.parse_args([]).property == {}
 
 
-@pytest.mark.parametrize("text", ["a", "=b", ""])
-def test_half_a_property_is_refused(text: str) -> None:
-    parser = argparse.ArgumentParser(exit_on_error=False)
-    parser.add_argument("--property", action=arguments.KeyValue, default={})
-    with pytest.raises(argparse.ArgumentError, match="is not KEY=VALUE"):
-        parser.parse_args(["--property", text])
-
-
 def test_help_fits_into_a_terminal_and_leaves_commands_whole(monkeypatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     parser = argparse.ArgumentParser(
