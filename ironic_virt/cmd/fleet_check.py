@@ -13,7 +13,7 @@ from typing import Any
 
 from ironic_virt import exceptions
 from ironic_virt.cmd import output
-from ironic_virt.cmd.commands import Cells, argument, flag, one_of, several
+from ironic_virt.cmd.commands import Cells, flag, one_of, several
 from ironic_virt.cmd.fleet import FleetCommand
 from ironic_virt.exit_codes import FleetExitCode
 from ironic_virt.fleet import checks
@@ -46,9 +46,9 @@ class Check(FleetCommand):
     takes = (
         one_of(
             several("--code <code>", "codes", "Look only for findings of this code"),
-            argument(
-                "--fix <code>",
-                "Correct findings of this code; without --apply, only show what would be done.",
+            several(
+                *("--fix <code>", "fix"),
+                "Correct findings of this code; without --apply, only show what would be done",
             ),
         ),
         flag("--apply", "With --fix: do it.", needs="fix"),
@@ -59,15 +59,15 @@ class Check(FleetCommand):
 
     def act(self, args: argparse.Namespace) -> Any:
         """Check, and correct what was asked for."""
-        codes = [args.fix] if args.fix else args.codes
+        codes = list(dict.fromkeys(args.fix or args.codes))
         self.refuse_unknown_codes(codes)
         reader = self.reader(args)
         if args.fix:
             from ironic_virt.fleet import corrections, lock
 
-            if args.fix not in corrections.CORRECTIONS:
-                codes = ", ".join(corrections.CORRECTIONS)
-                self.refuse(f"argument --fix: {args.fix} can't be corrected, only {codes}")
+            if wrong := set(codes) - corrections.CORRECTIONS.keys():
+                known = ", ".join(corrections.CORRECTIONS)
+                self.refuse(f"argument --fix: {min(wrong)} can't be corrected, only {known}")
         deployment = dataclasses.replace(reader.read(), leases=reader.leases())
         findings = checks.run(deployment, codes)
         if args.fix:

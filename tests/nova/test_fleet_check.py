@@ -40,7 +40,8 @@ class TestCheck(Fleet):
         call("put", f"/allocations/{NOBODY}", {**held, **owner})
         assert self.check() == {"allocation-of-nobody": self.free}
         fix = ("check", *self.service_files, "--fix")
-        (dry,) = self.fleet(*fix, "allocation-of-nobody", code=FleetExitCode.FOUND)
+        both = "allocation-of-nobody", "--fix", "offered-unavailable"
+        (dry,) = self.fleet(*fix, *both, code=FleetExitCode.FOUND)
         assert "would be corrected" in dry["Outcome"]
         assert self.check() == {"allocation-of-nobody": self.free}
         (done,) = self.fleet(*fix, "allocation-of-nobody", "--apply")

@@ -129,7 +129,7 @@ def test_many_findings_are_mended_by_one_client(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(corrections.CORRECTIONS, finding.code, tried)
     known = {"read.return_value": deployments.fleet({"a": 1}), "leases.return_value": {}}
     monkeypatch.setattr(Check, "reader", lambda command, args: mock.Mock(**known))
-    args = argparse.Namespace(fix=finding.code, codes=[], apply=True)
+    args = argparse.Namespace(fix=[finding.code], codes=[], apply=True)
     away, lost = "not corrected: Ironic: away", "not corrected: lost"
     for runs, expected in enumerate((["mended"] * 3, ["mended", lost, lost], [away] * 3), 1):
         command = Check(mock.Mock(), args)
