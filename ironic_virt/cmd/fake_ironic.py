@@ -33,6 +33,7 @@ examples:
       a client for it
 """
 
+_TIMES = ("deploy", "undeploy", "clean", "inspect", "rescue", "power")
 T = TypeVar("T")
 
 
@@ -127,7 +128,7 @@ def _make_parser() -> argparse.ArgumentParser:
     times = parser.add_argument_group(
         "durations", "seconds: a number such as 5, or a range such as 5,30 (default: 0)"
     )
-    for name in ("deploy", "undeploy", "clean", "inspect", "rescue", "power"):
+    for name in _TIMES:
         times.add_argument(f"--{name}-time", type=span, default=0.0, metavar="SECONDS")
     times.add_argument(
         "--wait-states",
@@ -159,22 +160,14 @@ def _make_fake(args: argparse.Namespace) -> Any:
     """The fake Ironic that the arguments ask for, with its nodes."""
     from ironic_virt.testing import fake_ironic
 
-    durations = fake_ironic.Durations(
-        deploy=args.deploy_time,
-        undeploy=args.undeploy_time,
-        clean=args.clean_time,
-        inspect=args.inspect_time,
-        rescue=args.rescue_time,
-        unrescue=args.rescue_time,
-        power=args.power_time,
-    )
+    times = {name: getattr(args, f"{name}_time") for name in _TIMES}
     groups = list(dict.fromkeys(args.conductor_groups))
     fake = fake_ironic.FakeIronic(
         clock=fake_ironic.RealClock(),
         journal_size=10_000,
         min_version=args.min_version,
         max_version=args.max_version,
-        durations=durations,
+        durations=fake_ironic.Durations(**times, unrescue=args.rescue_time),
         conductors=tuple(
             fake_ironic.Conductor(f"conductor-{number}", group)
             for number, group in enumerate(groups, 1)

@@ -93,6 +93,8 @@ HOSTS_TO_CHANGE: Sequence[Row] = (
 class FleetCommand(output.Table):
     """A command that reads a deployment and prints a table."""
 
+    is_stopped = False
+    """Whether a run was stopped before its end."""
     takes: Sequence[Row] = (
         several("--cell <name>", "cells", "Only this cell, by name or UUID; default: all"),
         several(
@@ -177,9 +179,12 @@ class FleetCommand(output.Table):
                 collected.append(report)
             if not collected:
                 self.say(f"{about}nothing to do")
-        except BaseException:
+        except BaseException as error:
+            self.is_stopped = True
             self.say("Stopped before the end. Run the command again to continue.")
-            raise
+            if not isinstance(error, exceptions.IronicVirtError):
+                raise
+            self.fail(error)
         finally:
             self._sum_up(collected, kind, about)
         return collected

@@ -108,7 +108,7 @@ class _Carried(FleetCommand):
         )
         self.code = FleetExitCode.FOUND if is_wrong else self.code
         reports = self.collected(run, lambda change: "nodes")
-        if not dry_run:
+        if not (dry_run or self.is_stopped):
             self._check_afterwards(chosen, reports, reader)
         return reports
 

@@ -51,13 +51,16 @@ class _Convert(FleetCommand):
     def _convert(self, plan: Conversion, world: NovaWorld, dry_run: bool) -> list[tuple[Any, ...]]:
         from ironic_virt.fleet.pools import convert
 
+        if self.is_stopped:
+            return []
         host = plan.service.host
         run = convert.run(plan, world, self.progress(), dry_run=dry_run)
         reports = self.collected(run, _kind_of, f"{host}: ")
+        is_done = all(report.outcome is Effect.DONE for report in reports)
         if plan.blocked:
             self.code = self.code or FleetExitCode.FOUND
             self.say(f"{host}: not yet possible: {plan.blocked}")
-        elif not dry_run and all(report.outcome is Effect.DONE for report in reports):
+        elif is_done and not (dry_run or self.is_stopped):
             self.say(
                 f"{host}: now {self.then}, start nova-compute, and set it up again: "
                 f"openstack compute service set --up {host} nova-compute"

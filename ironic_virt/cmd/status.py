@@ -141,13 +141,11 @@ def _usual_files() -> list[str]:
     return [_NOVAS_FILE]
 
 
-def _novas_conf() -> cfg.ConfigOpts:
-    from ironic_virt.nova import options
+def _make_conf(novas: bool) -> cfg.ConfigOpts:
+    if novas:
+        from ironic_virt.nova import options
 
-    return options.make_conf()
-
-
-def _own_conf() -> cfg.ConfigOpts:
+        return options.make_conf()
     from ironic_virt.conf import database
 
     conf = cfg.ConfigOpts()
@@ -187,7 +185,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         files = named or _usual_files()
         library = importlib.import_module("oslo_upgradecheck.upgradecheck")
         novas = is_of_nova(files)
-        conf, checks = (_novas_conf(), NOVAS_CHECKS) if novas else (_own_conf(), CHECKS)
+        conf, checks = _make_conf(novas), NOVAS_CHECKS if novas else CHECKS
     except ModuleNotFoundError as exc:
         sys.stderr.write(f"ironic-virt-status: {exceptions.ExtrasMissing(exc.name, 'compute')}\n")
         return _NOT_CHECKED

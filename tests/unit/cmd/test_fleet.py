@@ -99,7 +99,11 @@ def test_a_stopped_run_had_something_to_do() -> None:
     assert apply.collected([], str) == []
     with pytest.raises(ZeroDivisionError):
         apply.collected((1 // 0 for _ in "x"), str)
-    said = ["nothing to do", "Stopped before the end. Run the command again to continue."]
+    run = mock.Mock(side_effect=[Report("a", Effect.DONE), exceptions.IronicUnreachable("gone")])
+    assert [report.change for report in apply.collected(map(run, "ab"), str)] == ["a"]
+    assert (apply.code, apply.is_stopped) == (1, True)
+    stopped = "Stopped before the end. Run the command again to continue."
+    said = ["nothing to do", stopped, stopped, "1 a: 1 done"]
     assert apply.app.stderr.getvalue().splitlines() == said
 
 
