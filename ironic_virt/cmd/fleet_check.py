@@ -86,11 +86,11 @@ class Check(FleetCommand):
         """Correct findings; without the lock's check, only say which."""
         from ironic_virt.baremetal.client import IronicClient
         from ironic_virt.fleet import corrections
-        from ironic_virt.fleet.placement import PlacementClient
+        from ironic_virt.fleet.placement import PlacementClient, PlacementSilent
 
         # One of each for all findings: a new one asks for a token and for Ironic's versions.
         placement, ironic = PlacementClient(), IronicClient.from_conf(conf)
-        down: exceptions.IronicUnreachable | None = None
+        away, down = (exceptions.IronicUnreachable, PlacementSilent), None
         for finding in findings:
             outcome = "would be corrected (with --apply)"
             if check is not None:
@@ -102,7 +102,7 @@ class Check(FleetCommand):
                 except corrections.NoLongerSo as exc:
                     outcome = f"left alone: {exc}"
                 except exceptions.IronicVirtError as exc:
-                    down = exc if isinstance(exc, exceptions.IronicUnreachable) else down
+                    down = exc if isinstance(exc, away) else down
                     self.code, outcome = 1, f"not corrected: {exc}"
             yield finding.code, finding.about, finding.words, outcome
 

@@ -96,9 +96,8 @@ class Hosts:
         if group is None or group.most is None:
             return None
         others = sum(places.get(member) == host for member in group.members - {server})
-        if others < group.most:
-            return None
-        return f"server group {group.uuid} keeps server {server} from {host}"
+        words = f"server group {group.uuid} keeps server {server} from {host}"
+        return words if others >= group.most else None
 
     def torn(
         self, servers: Iterable[str], before: Mapping[str, str], after: Mapping[str, str]

@@ -23,9 +23,7 @@ _SPARE = 5.0
 
 def ask(cell: Cell, host: str) -> bool | None:
     """Whether the nova-compute of a host answers; ``None``: unknown, as no conductor answers."""
-    if not _is_answered(cell, "conductor"):
-        return None
-    return _is_answered(cell, "compute", server=host)
+    return _is_answered(cell, "compute", server=host) if _is_answered(cell, "conductor") else None
 
 
 def _is_answered(cell: Cell, topic: str, **target_host: str) -> bool | None:

@@ -42,6 +42,10 @@ class PlacementFailed(exceptions.IronicVirtError):
     """Placement did not answer, or refused."""
 
 
+class PlacementSilent(PlacementFailed):
+    """Placement did not answer; the next request would wait as long."""
+
+
 class PlacementClient:
     """Placement, by the ``[placement]`` options of Nova.  Thread-safe."""
 
@@ -49,7 +53,7 @@ class PlacementClient:
         try:
             self._client = report.SchedulerReportClient()
         except (ksa_exceptions.ClientException, sdk_exceptions.SDKException) as exc:
-            raise PlacementFailed(f"Placement, by the options of [placement]: {exc}") from exc
+            raise PlacementSilent(f"Placement, by the options of [placement]: {exc}") from exc
 
     def ask(
         self, method: str, path: str, *body: Any, good: Collection[int], version: str = VERSION
@@ -59,7 +63,7 @@ class PlacementClient:
         try:
             answer = getattr(self._client, method)(path, *body, version=version)
         except ksa_exceptions.ClientException as exc:
-            raise PlacementFailed(f"{about}: {exc}") from exc
+            raise PlacementSilent(f"{about}: {exc}") from exc
         if answer.status_code not in good:
             raise PlacementFailed(f"{about}: {answer.status_code}: {answer.text}")
         return answer
@@ -83,11 +87,9 @@ class PlacementClient:
 
     def having(self, query: str) -> frozenset[str]:
         """The uuids of the providers that fit a query."""
-        # Placement calls a query with an unknown class or trait wrong.
+        # Placement calls a query with an unknown class or trait wrong, and lists nothing.
         answer = self.ask("get", f"/resource_providers?{query}", good=(_OK, _BAD_REQUEST))
-        if answer.status_code == _BAD_REQUEST:
-            return frozenset()
-        return frozenset(row["uuid"] for row in answer.json()["resource_providers"])
+        return frozenset(row["uuid"] for row in answer.json().get("resource_providers", ()))
 
     def of(self, provider: str, what: str) -> Any:
         """A resource of a provider; an empty one if there is no provider."""
@@ -187,7 +189,8 @@ class PlacementClient:
             tree.update_aggregates(name, {*tree.data(name).aggregates, *aggregates})
             client.update_from_provider_tree(context, tree)
         except (exception.NovaException, ksa_exceptions.ClientException) as exc:
-            raise PlacementFailed(f"Placement: provider {name}: {exc}") from exc
+            kind = PlacementFailed if isinstance(exc, exception.NovaException) else PlacementSilent
+            raise kind(f"Placement: provider {name}: {exc}") from exc
 
     def delete_provider(self, provider: str) -> None:
         """Delete a provider; it fails if something is allocated from it."""

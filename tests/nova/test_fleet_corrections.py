@@ -121,17 +121,19 @@ def test_many_findings_are_mended_by_one_client(monkeypatch: pytest.MonkeyPatch)
     ironic, placement = mock.Mock(), mock.Mock()
     monkeypatch.setattr(IronicClient, "from_conf", ironic)
     monkeypatch.setattr(fleet_placement, "PlacementClient", placement)
-    # Another operator has the lock; then Ironic is away, where each try takes minutes.
-    check = mock.Mock(side_effect=[*[None] * 4, *[lock.Locked("lost")] * 2, *[None] * 3])
+    # Another operator has the lock; then Ironic or Placement is away, and each try takes minutes.
+    check = mock.Mock(side_effect=[*[None] * 4, *[lock.Locked("lost")] * 2, *[None] * 6])
     monkeypatch.setattr(lock, "held", lambda: contextlib.nullcontext(check))
     monkeypatch.setattr(checks, "run", lambda deployment, codes: [finding] * 3)
-    tried = mock.Mock(side_effect=[*["mended"] * 4, exceptions.IronicUnreachable("away")])
+    gone = exceptions.IronicUnreachable("away"), fleet_placement.PlacementSilent("mute")
+    tried = mock.Mock(side_effect=[*["mended"] * 4, *gone])
     monkeypatch.setitem(corrections.CORRECTIONS, finding.code, tried)
     known = {"read.return_value": deployments.fleet({"a": 1}), "leases.return_value": {}}
     monkeypatch.setattr(Check, "reader", lambda command, args: mock.Mock(**known))
     args = argparse.Namespace(fix=[finding.code], codes=[], apply=True)
-    away, lost = "not corrected: Ironic: away", "not corrected: lost"
-    for runs, expected in enumerate((["mended"] * 3, ["mended", lost, lost], [away] * 3), 1):
+    away, lost, mute = (f"not corrected: {why}" for why in ("Ironic: away", "lost", "mute"))
+    rows = ["mended"] * 3, ["mended", lost, lost], [away] * 3, [mute] * 3
+    for runs, expected in enumerate(rows, 1):
         command = Check(mock.Mock(), args)
         assert [outcome for *_, outcome in command.act(args)] == expected
         assert (command.code, ironic.call_count, placement.call_count) == (runs > 1, runs, runs)

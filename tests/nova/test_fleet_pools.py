@@ -5,11 +5,12 @@
 import argparse
 import contextlib
 import datetime
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
 
 import pytest
+from keystoneauth1 import exceptions as ksa_exceptions
 from nova import context, objects
 from nova.db.main import models
 from nova.scheduler.client import report
@@ -234,6 +235,15 @@ class TestCutOff(Converted):
         rows = self.convert(verb, code=code)
         return {row["Server"]: row["Outcome"] for row in rows if row["Server"]}
 
+    def placed_by(self, answer: Callable[[], Any]) -> Any:
+        """Who answers requests to allocate."""
+        put = report.SchedulerReportClient.put
+
+        def ask(client: Any, url: str, *args: Any, **kwargs: Any) -> Any:
+            return answer() if "/allocations/" in url else put(client, url, *args, **kwargs)
+
+        return mock.patch.object(report.SchedulerReportClient, "put", ask)
+
     def test_what_can_not_go_stays_until_it_can(self) -> None:
         (plain, fast) = (self.servers[node] for node in (self.first, self.gpu))
         # Something that others than Nova's compute give is kept.
@@ -248,6 +258,12 @@ class TestCutOff(Converted):
         held = self.placement_call("get", f"/allocations/{plain}")
         held["allocations"][shared] = {"resources": {"IPV4_ADDRESS": 1}}
         self.placement_call("put", f"/allocations/{plain}", held)
+        # Placement is silent: it is not asked for each server.
+        silent = mock.Mock(side_effect=ksa_exceptions.ConnectTimeout("mute"))
+        with self.placed_by(silent):
+            assert self.outcomes("enter", 1) == {}
+        assert silent.call_count == 1
+        assert "Run the command again" in self.said
         where = models.Instance.uuid == fast
         self.in_cell(models.Instance, where, task_state="rebooting")
         assert self.outcomes("enter", 2) == {plain: "done", fast: "waits"}
@@ -259,13 +275,7 @@ class TestCutOff(Converted):
         assert self.hosts().keys() == {POOL, FAST, self.gpu}
         self.in_cell(models.Instance, where, task_state=None)
         # Placement refuses.
-        put = report.SchedulerReportClient.put
-        full = mock.Mock(status_code=409, text="full")
-
-        def refused(client: Any, url: str, *args: Any, **kwargs: Any) -> Any:
-            return full if "/allocations/" in url else put(client, url, *args, **kwargs)
-
-        with mock.patch.object(report.SchedulerReportClient, "put", refused):
+        with self.placed_by(lambda: mock.Mock(status_code=409, text="full")):
             assert self.outcomes("enter", 1) == {fast: "failed"}
         assert self.hosts().keys() == {POOL, FAST, self.gpu}
         assert self.outcomes("enter", 0) == {fast: "done"}

@@ -25,6 +25,7 @@ from nova.db.main import models
 from ironic_virt import exceptions
 from ironic_virt.fleet import cells, nova_conf
 from ironic_virt.fleet.deployment import Record, Service
+from ironic_virt.fleet.placement import PlacementSilent
 from ironic_virt.fleet.plans.apply import Effect, MoveRefused, Report
 from ironic_virt.fleet.plans.nova_world import NovaWorld
 from ironic_virt.fleet.pools.conversion import Conversion, Move, Target
@@ -75,6 +76,8 @@ def _attempt_step(act: Callable[..., None], *arguments: Any) -> tuple[Effect, st
     try:
         with nova_conf.asking("Nova's database"):
             act(*arguments)
+    except PlacementSilent:
+        raise
     except MoveRefused as exc:
         return Effect.REFUSED, str(exc)
     except (exceptions.IronicVirtError, exception.NovaException) as exc:
