@@ -64,10 +64,6 @@ def _parse_auth(text: str) -> str | None:
     raise ValueError(f"{text!r} is neither none nor token nor token=SECRET")
 
 
-def _parse_names(text: str) -> list[str]:
-    return [name.strip().lower() for name in text.split(",")]
-
-
 def _make_parser() -> argparse.ArgumentParser:
     from ironic_virt.testing.fake_ironic import settings
 
@@ -101,7 +97,7 @@ def _make_parser() -> argparse.ArgumentParser:
     nodes.add_argument("--shards", default=0, help=shards, **count)
     nodes.add_argument(
         "--conductor-groups",
-        type=_parse_names,
+        type=lambda text: [name.strip().lower() for name in text.split(",")],
         default=[""],
         metavar="A,B",
         help="spread them over conductor groups, with a conductor each (default: the unnamed"

@@ -144,6 +144,8 @@ class FleetCommand(output.Table):
                 service = options.parse_serves(text)
             except ValueError as exc:
                 self.refuse(f"argument --serves: {exc}")
+            if service.host in services:
+                self.refuse(f"argument --serves: {service.host} is given twice")
             services[service.host] = service
         return services
 

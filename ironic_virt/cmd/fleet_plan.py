@@ -127,12 +127,11 @@ class Move(_PlanCommand):
         several("--to <host>", "targets", _TO, required=True),
         argument("nodes <node>", "The UUID of a node.", type=str, nargs="*"),
         one_of(
-            argument("--from <host>", "The nodes of this service.", dest="source"),
-            argument("--shard <shard>", "The nodes of this shard."),
-            argument(
-                "--nodes-from <file>",
-                "A file with a node's UUID on each line; - is standard input.",
-                dest="file",
+            several("--from <host>", "sources", "The nodes of this service"),
+            several("--shard <shard>", "shards", "The nodes of this shard"),
+            several(
+                *("--nodes-from <file>", "files"),
+                "A file with a node's UUID on each line; - is standard input",
             ),
         ),
         argument(
@@ -141,23 +140,25 @@ class Move(_PlanCommand):
     )
 
     def check(self, args: argparse.Namespace) -> None:
-        args.listed = []
-        if args.file:
-            with arguments.opened(args.file, "--nodes-from", sys.stdin) as stream:
-                args.listed = stream.read().split()
+        args.listed = {}
+        for file in args.files:
+            with arguments.opened(file, "--nodes-from", sys.stdin) as stream:
+                args.listed[file] = stream.read().split()
 
     def plan(self, deployment: Deployment, args: argparse.Namespace, **rules: Any) -> Plan:
-        chosen = {*args.nodes, *args.listed}
-        if args.source:
-            chosen |= set(strategies.nodes_of(deployment, args.source))
-        if args.shard:
-            nodes = deployment.nodes.values()
-            chosen |= {node.uuid for node in nodes if same_shard(node.shard, args.shard)}
-        if not chosen:
-            origin = args.source or args.shard or args.file or "the command line"
+        nodes, chosen = deployment.nodes.values(), dict(args.listed)
+        for host in args.sources:
+            chosen[host] = strategies.nodes_of(deployment, host)
+        for shard in args.shards:
+            chosen[shard] = [node.uuid for node in nodes if same_shard(node.shard, shard)]
+        if args.nodes or not chosen:
+            chosen["the command line"] = args.nodes
+        for origin in (origin for origin, uuids in chosen.items() if not uuids):
             self.refuse(f"no node is chosen: {origin} has none")
-        plan = strategies.move(deployment, chosen, args.targets, number=args.number, **rules)
-        for uuid in sorted({*args.nodes, *args.listed} - {each.node for each in plan.changes}):
+        uuids = {uuid for uuids in chosen.values() for uuid in uuids}
+        plan = strategies.move(deployment, uuids, args.targets, number=args.number, **rules)
+        named = {*args.nodes}.union(*args.listed.values())
+        for uuid in sorted(named - {each.node for each in plan.changes}):
             is_strange = conditions.is_strange(deployment, deployment.nodes[uuid])
             if is_strange or uuid not in deployment.owner_of:
                 self.say(f"Left out, with no record or a server unknown to Nova: node {uuid}")

@@ -76,8 +76,6 @@ def state(db: Database) -> list[object]:
     [
         ("server", 2, "no command 'server'; 'ironic-virt help server' lists its commands"),
         ("server create", 2, "the following arguments are required: <server-name>, --fl"),
-        (f"{NEW} {IMAGE}", 2, "the following arguments are required: <server-name>"),
-        (f"{NEW} web", 2, "the following arguments are required: --image"),
         (f"server create --flavor none {IMAGE} web", 1, "There is no flavor 'none'"),
         (f"{NEW} {IMAGE} web -c nonsense", 2, "--column nonsense: the columns are OS-EXT-SRV-A"),
         (f"{NEW} {IMAGE} web --count 2 -c fault", 2, "--column fault: the columns are ID, Name, "),
@@ -95,9 +93,7 @@ def state(db: Database) -> list[object]:
         (f"{NEW} {IMAGE} --node rack-1 web", 2, "argument --node: 'rack-1' is not a UUID"),
         (f"{NEW} {IMAGE} --node {NODE} web", 1, f"no compute node record for node {NODE}"),
         (f"{NEW} {IMAGE} --node {NODE} --count 2 web", 2, "several servers can't share a node"),
-        (f"server adopt {NODE}", 2, "the following arguments are required: --flavor"),
         ("server adopt --flavor gold rack-1", 2, "argument <node>: 'rack-1' is not a UUID"),
-        (f"server adopt --flavor none {NODE}", 1, "There is no flavor 'none'"),
         *(
             (f"server {command} {name} {'v' if 'interface' in command else ''}", 1, complaint)
             for command in (*ASKED, *SHOWN)
@@ -123,8 +119,6 @@ def state(db: Database) -> list[object]:
         ("server rebuild twin --image-property a=b", 2, "--image-property: only with --imag"),
         ("server rescue none --password ", 2, "argument --password: expected one argument"),
         ("server rescue none --password=", 2, "the password is empty"),
-        ("server rescue none --password-file large", 2, "the password has more than 128 charact"),
-        ("server add interface none", 2, "the following arguments are required: <vif-id>"),
         (f"{NEW} {IMAGE} web --port p --network address=192.0.2.1/24", 2, "not both"),
         *(
             (f"{NEW} {IMAGE} web --network address={text}", 2, "is not a host's address in ")
@@ -138,7 +132,6 @@ def state(db: Database) -> list[object]:
         (f"{NEW} {IMAGE} {NODE.upper()}", 2, "a server's name can't have the form of a UUID"),
         ("server diagnostics show none -c id", 2, "--column id: the columns are config_drive, dr"),
         ("server console url show none --rdp", 2, "unknown option '--rdp'"),
-        ("console url show none --vnc --serial", 2, "not allowed with argument --vnc"),
         ("server reboot none --hard --soft", 2, "argument --soft: not allowed with argum"),
         ("server list --status asleep", 2, "argument --status: invalid choice: 'ASLEEP' (choose"),
         ("server list --sort-column none", 2, "--sort-column none: the columns are ID, Name, Sta"),
@@ -154,7 +147,6 @@ def state(db: Database) -> list[object]:
         ("service set one --enable --disable-reason x", 2, "--disable-reason: only with"),
         ("service delete none", 1, "There is no compute service 'none'"),
         ("service delete one", 1, "service 'one' can't be deleted: it is up; stop it first"),
-        ("flavor create", 2, "the following arguments are required: <flavor-name>"),
         ("flavor create gold", 1, "There is a flavor 'gold' already"),
         (f"{NEW} {IMAGE} web --user-data /dev/zero", 2, "the file has more than 1048576 bytes"),
         ("server rescue none --password-file /dev/zero", 2, "the password has more than 128"),

@@ -55,12 +55,16 @@ def test_nodes_to_move_are_chosen_by_name_service_shard_or_file(tmp_path, capsys
     first, second, third, _ = deployment.nodes
     listed = tmp_path / "nodes"
     listed.write_text(f"{first}\n{third}\n")
+    other = tmp_path / "other"
+    other.write_text(second)
     for words, nodes in (
         ((first,), {first}),
         (("--from", "compute-a"), {first, second, third}),
         (("--from", "compute-a", "--number", "2"), {first, third}),
-        (("--shard", "Compute-A"), {first, second, third}),
+        (("--from", "compute-a", "--from", "compute-b"), {first, second, third}),
+        (("--shard", "Compute-A", "--shard", "compute-b"), {first, second, third}),
         ((second, "--nodes-from", str(listed)), {first, second, third}),
+        (("--nodes-from", str(listed), "--nodes-from", str(other)), {first, second, third}),
     ):
         move, args = command(fleet_plan.Move, "--to", "compute-b", *words)
         move.check(args)
@@ -72,11 +76,16 @@ def test_nodes_to_move_are_chosen_by_name_service_shard_or_file(tmp_path, capsys
     move.check(args)
     assert len(move.plan(more, args, accepted=(), new=False).changes) == 1
     assert [line[-36:] for line in move.app.stderr.getvalue().splitlines()] == [first, third]
-    move, args = command(fleet_plan.Move, "--to", "compute-b", "--from", "compute-typo")
-    move.check(args)
-    with pytest.raises(SystemExit):
-        move.plan(deployment, args, accepted=(), new=False)
-    assert "no node is chosen: compute-typo has none" in capsys.readouterr().err
+    for words, name in (
+        (("--from", "compute-typo", "--from", "compute-a"), "compute-typo"),
+        (("--shard", "compute-a", "--shard", "typo"), "typo"),
+        ((), "the command line"),
+    ):
+        move, args = command(fleet_plan.Move, "--to", "compute-b", *words)
+        move.check(args)
+        with pytest.raises(SystemExit):
+            move.plan(deployment, args, accepted=(), new=False)
+        assert f"no node is chosen: {name} has none" in capsys.readouterr().err
 
 
 def test_a_plan_takes_no_name_that_was_used(tmp_path: Path, monkeypatch, capsys) -> None:
@@ -99,11 +108,12 @@ def test_a_stopped_run_had_something_to_do() -> None:
     assert apply.collected([], str) == []
     with pytest.raises(ZeroDivisionError):
         apply.collected((1 // 0 for _ in "x"), str)
-    run = mock.Mock(side_effect=[Report("a", Effect.DONE), exceptions.IronicUnreachable("gone")])
-    assert [report.change for report in apply.collected(map(run, "ab"), str)] == ["a"]
-    assert (apply.code, apply.is_stopped) == (1, True)
+    for gone in (exceptions.IronicUnreachable("gone"), OSError(28, "No space left on device")):
+        run = mock.Mock(side_effect=[Report("a", Effect.DONE), gone])
+        assert [report.change for report in apply.collected(map(run, "ab"), str)] == ["a"]
+        assert (apply.code, apply.is_stopped) == (1, True)
     stopped = "Stopped before the end. Run the command again to continue."
-    said = ["nothing to do", stopped, stopped, "1 a: 1 done"]
+    said = ["nothing to do", stopped, *[stopped, "1 a: 1 done"] * 2]
     assert apply.app.stderr.getvalue().splitlines() == said
 
 
