@@ -184,7 +184,7 @@ class FleetCommand(output.Table):
         except BaseException as error:
             self.is_stopped = True
             self.say("Stopped before the end. Run the command again to continue.")
-            if not isinstance(error, exceptions.IronicVirtError):
+            if not isinstance(error, exceptions.IronicVirtError | OSError):
                 raise
             self.fail(error)
         finally:
