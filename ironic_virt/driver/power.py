@@ -13,6 +13,8 @@ powers it off, and is never asked to.
 
 from __future__ import annotations
 
+import functools
+
 from oslo_log import log as logging
 
 from ironic_virt import exceptions
@@ -221,10 +223,9 @@ def check_outcome(
     :param after: ``None``: Ironic has no such node.
     :raises PowerFailed: it failed, or the instance is not there any more.
     """
+    failure = functools.partial(exceptions.PowerFailed, before.uuid, instance.uuid)
     if after is None or after.instance_uuid != instance.uuid:
-        raise exceptions.PowerFailed(
-            before.uuid, instance.uuid, "the server went off the node meanwhile"
-        )
+        raise failure("the server went off the node meanwhile")
     # Ironic holds the node's lock from taking the request until its end.
     if _is_changing(after) or after.reservation is not None:
         return None
@@ -232,9 +233,7 @@ def check_outcome(
     has_failed = target in _REBOOTS and bool(after.last_error or after.target_power_state)
     if after.power_state == _REACHED[target] and not has_failed:
         return after
-    raise exceptions.PowerFailed(
-        after.uuid, instance.uuid, f"{target!r} failed, {after.states}: {after.why}"
-    )
+    raise failure(f"{target!r} failed, {after.states}: {after.why}")
 
 
 def _off_already(held: Held) -> Node:

@@ -9,6 +9,7 @@ has begun goes on.  What can't be seen is left alone, for a later call to take i
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 from oslo_log import log as logging
@@ -225,13 +226,11 @@ def check_deployed(
         raise exceptions.DeployFailed(
             uuid, instance.uuid, "the node was deleted from Ironic during the deployment"
         )
+    failure = functools.partial(
+        exceptions.DeployFailed, node.uuid, instance.uuid, last_error=node.last_error
+    )
     if node.instance_uuid is None:
-        raise exceptions.DeployFailed(
-            node.uuid,
-            instance.uuid,
-            "somebody took the server off the node during the deployment",
-            last_error=node.last_error,
-        )
+        raise failure("somebody took the server off the node during the deployment")
     if node.instance_uuid != instance.uuid:
         raise exceptions.NodeTaken(node.uuid, instance.uuid, node.instance_uuid)
     state = node.provision_state
@@ -244,12 +243,9 @@ def check_deployed(
     if state in states.DEPLOY_IN_PROGRESS or state not in states.ALL:
         # A state that is newer than our table may well lead to active.
         return None
-    raise exceptions.DeployFailed(
-        node.uuid,
-        instance.uuid,
+    raise failure(
         f"the node is not being deployed any more but in {node.states}; somebody else has "
-        "acted on it",
-        last_error=node.last_error,
+        "acted on it"
     )
 
 

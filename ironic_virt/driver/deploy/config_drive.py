@@ -90,19 +90,17 @@ class ConfigDrives:
             form, size = in_form(drive, instance.uuid, no_json=self._why_no_json(node))
         except exceptions.IronicVirtError:
             raise
-        except iso_image.NotMade as exc:
-            raise exceptions.ConfigDriveFailed(
-                node.uuid, instance.uuid, f"the config drive can't be made: {exc}"
-            ) from exc
         except Exception as exc:
-            # The text may have secrets in it: only the log gets more.
-            LOG.exception(
-                "[unexpected-error] The config drive of instance %s can't be made", instance.uuid
-            )
+            why = f": {exc}"
+            if not isinstance(exc, iso_image.NotMade):
+                # The text may have secrets in it: only the log gets more.
+                LOG.exception(
+                    "[unexpected-error] The config drive of instance %s can't be made",
+                    instance.uuid,
+                )
+                why = f" ({type(exc).__name__}); the log says why"
             raise exceptions.ConfigDriveFailed(
-                node.uuid,
-                instance.uuid,
-                f"the config drive can't be made ({type(exc).__name__}); the log says why",
+                node.uuid, instance.uuid, f"the config drive can't be made{why}"
             ) from exc
         check_size(form, size, node.uuid, instance.uuid)
         return form

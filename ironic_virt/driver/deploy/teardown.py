@@ -14,6 +14,7 @@ touched.
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 from oslo_log import log as logging
 
@@ -100,15 +101,14 @@ class TearDown:
     def _end(self, progress: _Progress) -> bool:
         """Give up what is left of an instance that no node carries."""
         instance = progress.instance
+        failure = functools.partial(exceptions.TearDownFailed, None, instance.uuid)
         if not self._reservation.release(instance):
             if progress.is_first("look at a reservation in use"):
                 # Ironic chose its node between the two requests.
                 return False
-            raise exceptions.TearDownFailed(
-                None,
-                instance.uuid,
+            raise failure(
                 "the server's allocation in Ironic has a node that is in use and does not carry "
-                "the server. Look at the allocation in Ironic, then delete the server again",
+                "the server. Look at the allocation in Ironic, then delete the server again"
             )
         if progress.verb is not None:
             return True
@@ -116,11 +116,9 @@ class TearDown:
             progress.lost = None
             return False
         if not self._site.nodes.are_shown():
-            raise exceptions.TearDownFailed(
-                None,
-                instance.uuid,
+            raise failure(
                 "Ironic shows the user of [ironic] no node at all, so the server may still run on "
-                "one. Give the user a role that shows all nodes, then delete the server again",
+                "one. Give the user a role that shows all nodes, then delete the server again"
             )
         LOG.info("Instance %s is on no node; nothing to tear down", instance.uuid)
         self._volumes.detach_left(instance)
@@ -161,6 +159,8 @@ class TearDown:
             raise _failed(held.node, held.instance)
         try:
             self._ask(held, verb)
+        except InUse:
+            return False
         except exceptions.NodeLocked as exc:
             LOG.info(
                 "Instance %s, node %s: it is locked, and is torn down when it is not: %s",
@@ -224,6 +224,7 @@ class TearDown:
         """Ask Ironic for a step; if the node's state has changed meanwhile, do nothing.
 
         :raises NodeNotAvailable: the instance went off the node meanwhile.
+        :raises InUse: its console was switched on meanwhile; nothing was asked for.
         :raises NodeLocked: somebody else is at work on it; nothing was asked for.
         """
         node, instance = held.node, held.instance
@@ -239,10 +240,17 @@ class TearDown:
                 or current.provision_state != node.provision_state
             )
 
+        def check_console(current: Node) -> None:
+            if current.console_enabled and not node.console_enabled:
+                raise held.error(InUse, "its console was switched on meanwhile")
+
         try:
             if verb == states.VERB_DELETED and (operations := unprotect_patch(node)):
                 held.patch(operations)
-            held.client.set_provision_state(node.uuid, verb, applied=applied)
+            # The patch may have waited for Ironic to switch it on.
+            check_console(held.node)
+            request = held.only_if(check_console).client.set_provision_state
+            request(node.uuid, verb, applied=applied)
         except exceptions.NodeNotFound:
             return
         except exceptions.NodeLocked:
@@ -262,8 +270,7 @@ class TearDown:
 
         Ironic itself keeps it, and then takes no patch until it has cleaned the node.
         """
-        operations = project_fields.release_patch(held.node)
-        if not operations:
+        if not (operations := project_fields.release_patch(held.node)):
             return
         try:
             held.patch(operations)
