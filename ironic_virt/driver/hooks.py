@@ -5,9 +5,9 @@
 A hook is a class that an entry point in ``ironic_virt.hooks`` names and ``[ironic] hooks``
 enables by the entry point's name.  One object of it serves all deployments, from any thread.
 
-Any exception of a hook fails the build or the rebuild, with an error that names the hook,
-the node and the instance.  What a hook returns is checked before it is used.  A hook has
-no deadline: nothing can end foreign code.
+Any exception of a hook, ``SystemExit`` too, fails the build or the rebuild, with an error that
+names the hook, the node and the instance.  What a hook returns is checked before it is used.
+A hook has no deadline: nothing can end foreign code.
 """
 
 from __future__ import annotations
@@ -277,7 +277,7 @@ class Calls:
             # Of the request for the ports: the error says whether another try may help.
             exc.add_note(f"Hook {name!r} had asked for it")
             raise
-        except Exception as exc:
+        except BaseException as exc:
             # The text is for operators: it may hold what the instance's user must not read.
             LOG.exception(
                 "[hook-failed] Hook %r failed in %s for instance %s, node %s",

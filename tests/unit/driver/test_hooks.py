@@ -119,7 +119,7 @@ def refuse_the_node(*given: Any) -> Any:
 
 
 def fail(*given: Any) -> Any:
-    raise LookupError("no such rack at https://racks.internal.test")
+    raise SystemExit("no such rack at https://racks.internal.test")
 
 
 def add_link(data: dict[str, Any], deployment: hooks.Deployment) -> dict[str, Any]:
@@ -344,7 +344,7 @@ def test_what_no_config_drive_can_hold_is_an_error_and_not_sent(
     [
         (refuse, "hook 'first' refused the deployment: the rack is being moved"),
         (refuse_the_node, "hook 'first' refused the deployment: it has no storage port"),
-        (fail, "hook 'first' failed in {} (LookupError); the log says why"),
+        (fail, "hook 'first' failed in {} (SystemExit); the log says why"),
     ],
 )
 def test_a_hook_that_raises_fails_the_build(set_stage, fake, node, method, act, says, caplog):
