@@ -250,9 +250,6 @@ def _check(new: records.NewInstance, count: int) -> None:
         check_port(port.id)
     if len({port.id.lower() for port in new.ports}) != len(new.ports):
         raise InvalidRequest("a port is named twice")
-    if new.user_data is not None and len(new.user_data) > LARGEST_USER_DATA:
-        raise InvalidRequest(
-            f"the user data has {len(new.user_data)} "
-            f"{'bytes' if isinstance(new.user_data, bytes) else 'characters'}, more than "
-            f"{LARGEST_USER_DATA}"
-        )
+    if new.user_data is not None and (length := len(new.user_data)) > LARGEST_USER_DATA:
+        unit = "bytes" if isinstance(new.user_data, bytes) else "characters"
+        raise InvalidRequest(f"the user data has {length} {unit}, more than {LARGEST_USER_DATA}")

@@ -120,6 +120,9 @@ def check_password(password: str) -> None:
 
 
 def _has_it(instance: Instance, arguments: Arguments) -> str | None:
+    if instance.networks:
+        # Their addresses are on the ports that no VIF has, also after a rebuild.
+        return "a server has networks or ports, not both"
     has = arguments["vif"] in [port.id for port in instance.ports]
     return f"it has the interface {arguments['vif']} already" if has else None
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from oslo_context import context as oslo_context
 
-from ironic_virt import virt
+from ironic_virt import exceptions, virt
 from ironic_virt.compute.actions import Settled
 from ironic_virt.compute.db import records
 from ironic_virt.compute.networks import Network
@@ -100,6 +100,8 @@ def test_networks_are_on_the_free_ports_of_its_node(set_stage: SetStage, fake: F
         ],
         "services": dns,
     }
+    with pytest.raises(exceptions.IronicVirtError, match="has networks or ports, not both"):
+        stage.requests.ask("attach_interface", uuid, vif=VIF.id)
 
 
 def test_networks_need_as_many_ports(stage: ServiceStage) -> None:
