@@ -76,6 +76,7 @@ class ConfigDrives:
         :param node: the instance's node, read by a separate request.
         :param hooks: for this deployment.
         :raises HookFailed: a hook does not want the deployment, or can't do its part.
+        :raises NodeError: the node has too few ports for it.
         :raises ConfigDriveFailed: it can't be made.
         :raises ConfigDriveTooLarge: it is larger than Ironic takes.
         """
@@ -116,17 +117,16 @@ class ConfigDrives:
 
     def _with_networks(self, drive: ConfigDrive, node: str, request: DeployRequest) -> ConfigDrive:
         """A config drive whose network data has the addresses of the node's ports."""
-        data, network_info = drive.network_data, request.network_info
-        if not (network_info if data is None else data.get("links")):
+        data, vifs = drive.network_data, request.network_info
+        if not (vifs if data is None else data.get("links")):
             # Nothing has an address.
             return drive
         links, free = self._network.links(node)
-        if data is None:
-            return dataclasses.replace(drive, network_data=network_data(network_info, links))
         try:
-            data = with_links(data, links, free)
+            data = network_data(vifs, links) if data is None else with_links(data, links, free)
         except ValueError as exc:
-            raise exceptions.ConfigDriveFailed(node, request.instance.uuid, str(exc)) from exc
+            # Another node may have more ports.
+            raise exceptions.NodeError(node, request.instance.uuid, str(exc)) from exc
         return dataclasses.replace(drive, network_data=data)
 
 
