@@ -107,7 +107,7 @@ class Check(FleetCommand):
             yield finding.code, finding.about, finding.words, outcome
 
     def _sum_findings_up(self, deployment: Deployment, findings: Sequence[Finding]) -> None:
-        if names := ", ".join(sorted(deployment.hosts_without_file)):
+        if names := ", ".join(sorted(deployment.bare_metal_hosts - deployment.options.keys())):
             words = f"the options and target sets of {names}; give their files with --service-conf"
             self.say(f"Not checked: {words}")
         for host, lease in sorted(deployment.leases.items()):

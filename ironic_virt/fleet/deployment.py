@@ -235,11 +235,6 @@ class Deployment:
         """Hosts that have records of bare metal, or whose file was given."""
         return frozenset(record.host for record in self.records) | self.options.keys()
 
-    @functools.cached_property
-    def hosts_without_file(self) -> frozenset[str]:
-        """Hosts of bare metal whose file was not given, so their target set is unknown."""
-        return self.bare_metal_hosts - self.options.keys()
-
     def is_in_two_cells(self, host: str) -> bool:
         """Whether a host has its records, or its service, in several cells."""
         rows: list[Record | Service] = [*self.records, *self.service_of.values()]

@@ -160,14 +160,21 @@ def test_files_and_directories_are_given_to_nova(monkeypatch: pytest.MonkeyPatch
 
 def test_a_refused_move_leaves_a_provider_in_its_aggregates(monkeypatch) -> None:
     hosts = Hosts(aggregates=[Aggregate(name, name, frozenset({name})) for name in "ab"])
-    monkeypatch.setattr(main_db, "get_context_manager", mock.MagicMock())
-    monkeypatch.setattr(NovaWorld, "_move", mock.Mock(side_effect=MoveRefused("busy")))
-    for host in "ab":
+    manager = mock.MagicMock()
+    monkeypatch.setattr(main_db, "get_context_manager", manager)
+    read_only = OperationalError("UPDATE", {}, Exception("--read-only"))
+    for host, error in (("a", read_only), ("b", MoveRefused("busy"))):
+        monkeypatch.setattr(NovaWorld, "_move", mock.Mock(side_effect=error))
         placement = mock.Mock()
         world = NovaWorld(mock.Mock(), mock.Mock(), {"c": mock.Mock()}, hosts, placement=placement)
-        with pytest.raises(MoveRefused):
+        with pytest.raises(MoveRefused, match=r"busy|read-only"):
             world.move(Record("c", 1, "n", host, "n"), "a", "b")
         assert placement.change_aggregates.call_args.args[2] == {host}
+    # What a commit has done that got no answer, only another look tells.
+    monkeypatch.setattr(NovaWorld, "_move", mock.Mock())
+    manager.return_value.writer.using.return_value.__exit__.side_effect = read_only
+    with pytest.raises(nova_conf.DatabaseFailed):
+        world.move(Record("c", 1, "n", "a", "n"), "a", "b")
 
 
 def test_any_error_of_a_database_is_told_as_one(monkeypatch: pytest.MonkeyPatch) -> None:

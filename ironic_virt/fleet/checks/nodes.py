@@ -62,7 +62,7 @@ def _find_node_in_two_records(fleet: Deployment) -> Problems:
 )
 @each(_list_nodes)
 def _find_node_in_no_target_set(fleet: Deployment, node: Node) -> str | None:
-    if not fleet.options or fleet.hosts_without_file or not fleet.whole:
+    if not fleet.options or fleet.bare_metal_hosts - fleet.options.keys() or not fleet.whole:
         return None
     if any(options.serves(node) for options in fleet.options.values()):
         return None

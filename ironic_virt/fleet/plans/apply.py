@@ -44,7 +44,7 @@ class Effect(enum.Enum):
     WAITS = "waits"
     """Nothing was changed; run it again when the reason is gone."""
     REFUSED = "refused"
-    """Nothing was changed: the node is not as the plan knows it."""
+    """Nothing was changed: the node is not as the plan knows it, or a database refuses."""
     FAILED = "failed"
     """Something could not be asked or changed; run it again."""
 

@@ -122,21 +122,27 @@ class NovaWorld:
     def move(self, record: Record, source: str, target: str) -> None:
         """Give a record, and the server on it, to a host, in one transaction.
 
-        :raises MoveRefused: the record is not as it was read; nothing was changed.
+        :raises MoveRefused: the record is not as it was read, or the database refuses to change
+            it; nothing was changed.
         """
-        context = self.cells[record.cell].context
+        context, is_sent = self.cells[record.cell].context, False
         self.change_aggregates(record, source, target)
-        with nova_conf.asking(f"The database of cell {record.cell}"):
-            try:
-                with main_db.get_context_manager(context).writer.using(context) as session:
-                    self._move(session, record, source, target)
-            except (MoveRefused, db_exception.DBDuplicateEntry) as exc:
-                if record.host != target:
-                    self.change_aggregates(record, target, source)
-                if isinstance(exc, MoveRefused):
-                    raise
-                words = f"host {target} already has a record of node {record.name}"
-                raise MoveRefused(words) from exc
+        try:
+            with (
+                nova_conf.asking(f"The database of cell {record.cell}"),
+                main_db.get_context_manager(context).writer.using(context) as session,
+            ):
+                self._move(session, record, source, target)
+                is_sent = True
+        except (MoveRefused, nova_conf.DatabaseFailed) as exc:
+            # Only a commit may have been done all the same.
+            if is_sent:
+                raise
+            if record.host != target:
+                self.change_aggregates(record, target, source)
+            is_taken = isinstance(exc.__cause__, db_exception.DBDuplicateEntry)
+            words = f"host {target} already has a record of node {record.name}"
+            raise MoveRefused(words if is_taken else str(exc)) from exc
 
     def change_aggregates(self, record: Record, source: str, target: str) -> None:
         """Have a record's provider leave the one host's aggregates and join the other's."""
