@@ -146,8 +146,8 @@ class TearDown:
             return self._wait(held, progress)
         try:
             self._release.release_node(held)
-        except (InUse, exceptions.NodeNotAvailable):
-            # It went on, or off the node, between the two requests: look again.
+        except (InUse, exceptions.NodeNotAvailable, exceptions.NodeNotFound):
+            # It went on, off the node or with it between the two requests: look again.
             if not progress.is_first("release"):
                 raise
             return False
@@ -228,8 +228,6 @@ class TearDown:
         :raises NodeLocked: somebody else is at work on it; nothing was asked for.
         """
         node, instance = held.node, held.instance
-        if verb == states.VERB_DELETED:
-            self._give_back_fields(held)
         self._site.service.report_progress(instance, "tearing down", node.provision_state)
         LOG.info("Tearing down instance %s: %r on node %s", instance.uuid, verb, node.uuid)
 
@@ -245,8 +243,10 @@ class TearDown:
                 raise held.error(InUse, "its console was switched on meanwhile")
 
         try:
-            if verb == states.VERB_DELETED and (operations := unprotect_patch(node)):
-                held.patch(operations)
+            if verb == states.VERB_DELETED:
+                self._give_back_fields(held)
+                if operations := unprotect_patch(node):
+                    held.patch(operations)
             # The patch may have waited for Ironic to switch it on.
             check_console(held.node)
             request = held.only_if(check_console).client.set_provision_state

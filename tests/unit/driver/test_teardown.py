@@ -203,11 +203,21 @@ def test_a_node_without_the_instance_is_never_touched(stage, fake, node, instanc
 
 def test_a_node_that_changes_hands_while_released_is_left_alone(stage, fake, node) -> None:
     stage.reserve(stage.instance(node))
-
     stranger = meanwhile(lambda: fake.set_node(node, instance_uuid=STRANGER))
     fake.faults.delay(0, "GET", "/vifs$", when=stranger)
     stage.destroy(stage.instance(node))
     assert fake.node(node)["instance_uuid"] == STRANGER
+
+
+@pytest.mark.parametrize("begin", [Stage.reserve, Stage.spawn])
+def test_a_node_that_is_deleted_meanwhile_is_left(set_stage, fake, node, begin) -> None:
+    stage = set_stage(fake, project_fields="lessee")
+    placed = stage.instance(node, project_id="project-one")
+    begin(stage, placed)
+    fake.add_node()
+    fake.faults.delay(0, "PATCH", when=meanwhile(lambda: fake.remove_node(node)))
+    stage.destroy(placed)
+    assert [one["instance_uuid"] for one in fake.nodes()] == [None]
 
 
 def test_a_node_that_goes_on_while_released_is_read_again(stage, fake, node) -> None:
