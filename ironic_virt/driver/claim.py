@@ -8,7 +8,7 @@ patches have two conditions that keep such a one from having an effect:
 * ``instance_uuid`` can't be set where another one is set;
 * what is removed has to be there.  So a key of the instance's own is in ``instance_info``
   as long as the node is the instance's, and a patch begins by removing it.  Its name is new for
-  each claim and each deployment: what was asked for the instance before is refused, too.
+  each patch: what was asked for the instance before is refused, too.
 """
 
 from __future__ import annotations
@@ -37,25 +37,19 @@ def find_claimant(info: Mapping[str, Any]) -> str | None:
     return owners.pop() if len(owners) == 1 else None
 
 
-def claim_patch(node: Node, instance: str, *, new_key: bool = False) -> list[dict[str, Any]]:
+def claim_patch(node: Node, instance: str) -> list[dict[str, Any]]:
     """The beginning of a patch that Ironic takes only on a node of the instance, or a free one.
 
-    On a node that had the key when it was read, not on a free one either.
+    On a node that had the key when it was read, not on a free one either.  With the new name of
+    the key, each patch is recognizable on the node even if its reply is lost.
 
     :param node: as it was read last.
     :param instance: the instance's uuid.
-    :param new_key: give the key another name, so that Ironic refuses what was asked for the
-        instance before.
     """
-    info = node.instance_info or {}
-    keys = own_keys(info, instance)
-    key = f"{KEY_PREFIX}{instance}_{uuid.uuid4().hex[:12]}" if new_key or not keys else keys[0]
-    count = str(info.get(key, ""))
-    # A counter makes each patch recognizable on the node even if its reply is lost.
-    value = str(int(count) + 1) if count.isdecimal() else "1"
+    key = f"{KEY_PREFIX}{instance}_{uuid.uuid4().hex[:12]}"
     return [
-        *remove_key(info, instance),
-        {"op": "add", "path": f"/instance_info/{key}", "value": value},
+        *remove_key(node.instance_info or {}, instance),
+        {"op": "add", "path": f"/instance_info/{key}", "value": "1"},
         {"op": "add", "path": "/instance_uuid", "value": instance},
     ]
 

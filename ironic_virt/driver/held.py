@@ -222,15 +222,15 @@ class Held:
         except _Moved:
             LOG.info("Node %s: Ironic accepted another request for %r first", self.uuid, verb)
 
-    def patch(self, changes: JsonPatch, *, new_key: bool = False) -> Node:
+    def patch(self, changes: JsonPatch) -> Node:
         """Write to the node if it still carries the instance, and return it as it is then.
 
+        From then on Ironic refuses every patch that was made for the instance before.
         The answer is not guarded, because what was written has been written.
 
-        :param new_key: have Ironic refuse what was asked for the instance before.
         :raises Conflict: among others if it is another's by now; see the client for more.
         """
-        patch = [*claim_patch(self.node, self.instance.uuid, new_key=new_key), *changes]
+        patch = [*claim_patch(self.node, self.instance.uuid), *changes]
         self.node = self.client.patch_node(self.uuid, patch)
         return self.node
 

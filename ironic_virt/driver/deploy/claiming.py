@@ -32,7 +32,7 @@ def claim_node(site: Site, node: Node, instance: InstanceLike, more: JsonPatch =
 
     try:
         # Ironic refuses this when another uuid is there: the claim is atomic.
-        patch = [*claim_patch(node, instance.uuid, new_key=True), *more]
+        patch = [*claim_patch(node, instance.uuid), *more]
         return site.client.rechecking(recheck).patch_node(node.uuid, patch)
     except exceptions.NodeNotFound as exc:
         raise exceptions.NodeNotAvailable(

@@ -13,7 +13,6 @@ until Ironic has taken the request, the node's ``instance_info`` is put back.
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -133,13 +132,14 @@ class _Attempt:
         node = self._site.nodes.read_carrier(self._instance)
         self._uuid = node.uuid
         is_marked = rebuild_info.is_marked(node, self._request.request_id)
-        self._has_begun = is_marked and not resources.is_rebuild_pending(node)
+        is_pending = resources.is_rebuild_pending(node)
+        self._has_begun = is_marked and not is_pending
         if self._has_begun:
             # Also if Ironic has finished since: what it says counts from here on.
             self.disk = Disk.UNKNOWN
         self._held = Held(self._site, self._instance, node)
-        # If so, a former process has taken the protection off.
-        self._is_prepared = is_marked or resources.is_rebuild_pending(node)
+        # If so, a former process has taken the protection off, or it may yet come off.
+        self._is_prepared = self._request.resumes or is_marked or is_pending
         self._is_unprotected = self._is_prepared
         return node
 
@@ -152,7 +152,7 @@ class _Attempt:
         self._is_prepared = True
         self._is_unprotected |= resources.is_protected_here(node)
         _, rest = config_drive.write_with(
-            functools.partial(self._held.patch, new_key=True),
+            self._held.patch,
             *([*changes, *unprotect_patch(node)], drive, node.uuid, self._instance.uuid),
         )
         if reason := service.abort_reason(self._instance):
@@ -170,7 +170,7 @@ class _Attempt:
                 *(node.uuid, info.get("image_source")),
             )
             declared = {"op": "add", "path": "/instance_info/image_type", "value": "whole-disk"}
-            self._held.patch([declared], new_key=True)
+            self._held.patch([declared])
             self._ask(rest)
 
     def _ask(self, drive: config_drive.Form | None) -> None:
@@ -225,8 +225,8 @@ class _Attempt:
 
     def _put_info_back(self) -> None:
         try:
-            if changes := rebuild_info.put_back(self._held.refresh()):
-                self._held.patch(changes)
+            # Also without changes: what is still on its way is refused then.
+            self._held.patch(rebuild_info.put_back(self._held.refresh()))
         except (exceptions.IronicError, exceptions.NodeError) as exc:
             LOG.warning(
                 "[node-keeps-data] Node %s: its instance_info tells of the image of a rebuild "

@@ -49,16 +49,12 @@ def test_a_restart_finishes_a_deployment_past_any_answer(brief, begun, node, dis
     assert brief.provision_requests("deleted") == 0
 
 
-def spawn(stage: Stage, instance: virt.Instance) -> None:
-    stage.spawn(instance)
-
-
 def finish(stage: Stage, instance: virt.Instance) -> None:
     stage.die_while_it_deploys(instance)
     stage.driver.finish_spawn(instance)
 
 
-@pytest.mark.parametrize("act", [spawn, finish])
+@pytest.mark.parametrize("act", [Stage.spawn, finish])
 def test_a_host_error_during_a_deployment_is_logged_only(brief, node, monkeypatch, caplog, act):
     report, broken = brief.service.report_progress, iter([True])
 

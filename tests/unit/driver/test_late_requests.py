@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from ironic_virt import exceptions, virt
-from ironic_virt.driver.claim import KEY_PREFIX, claim_patch
+from ironic_virt.driver.claim import KEY_PREFIX
 from ironic_virt.driver.deploy import steps
 from ironic_virt.testing.fake_ironic import FakeIronic
 from ironic_virt.testing.fake_ironic.journal import Entry
+from tests.crashing import Crash
 from tests.unit.driver.stage import IMAGE, INSTANCE, SetStage, Stage, find_locked, just_before
 from tests.unit.driver.stories import PLAIN, releases
 
@@ -115,30 +116,26 @@ def test_where_less_fits_into_a_patch_it_goes_with_the_request(stage, fake, node
     assert request.body["configdrive"]["meta_data"]["uuid"] == INSTANCE
 
 
-@pytest.mark.parametrize("way", ["locked", "lose_reply", "never answered"])
+@pytest.mark.parametrize("way", ["locked", "lose_reply", "never answered", "500"])
 @pytest.mark.parametrize("carries", ["a drive", "steps"])
 def test_a_deployment_that_may_be_another_s_is_undone(set_stage, fake, node, carries, way) -> None:
-    stage = set_stage(fake, api_max_retries=0 if way == "never answered" else 60)
+    stage = set_stage(fake, api_max_retries=60 if way in ("locked", "lose_reply") else 0)
     if carries == "a drive":
         stage.service.drive = LARGE
     instance = stage.instance(node, **({"flavor": WITH_STEPS} if carries == "steps" else {}))
     if way == "locked":
         drive = {"meta_data": {"uuid": OTHER}}
         just_before(fake, lambda: somebody_asks(stage, node, "active", configdrive=drive))
+    elif way == "500":
+        fake.faults.status(500, *PROVISION)
     else:
         fake.faults.lose_reply(*PROVISION)
-    with pytest.raises(exceptions.DeployFailed, match="not known") as caught:
+    says = "can't tell" if way == "500" else "not known"
+    with pytest.raises(exceptions.DeployFailed, match=says) as caught:
         stage.spawn(instance)
     assert caught.value.retriable
     assert fake.node(node)["instance_uuid"] is None
-    assert len(asked(fake, "deleted")) == 1
-
-
-def test_after_a_500_nobody_knows_whose_steps_are_run(set_stage, fake, node) -> None:
-    stage = set_stage(fake, api_max_retries=0)
-    fake.faults.status(500, *PROVISION)
-    with pytest.raises(exceptions.DeployFailed, match="can't tell whether Ironic deploys"):
-        stage.spawn(stage.instance(node, flavor=WITH_STEPS))
+    assert len(asked(fake, "deleted")) == (way != "500")
 
 
 @pytest.mark.parametrize("way", ["locked", "lose_reply"])
@@ -251,19 +248,17 @@ def test_a_failed_build_that_loses_its_node_is_torn_down(fake, set_stage, node, 
 # -- patches ------------------------------------------------------------------
 
 
-def test_no_late_patch_changes_another_s_node(stage: Stage, fake: FakeIronic, node: str) -> None:
+@pytest.mark.parametrize("is_others", [False, True])
+def test_no_late_patch_changes_another_s_node_or_one_got_again(stage, fake, node, is_others):
     late = gone(stage, node)
-    others(stage, node)
-    assert arrive_in_vain(stage, node, *late) == {400, 409}
-
-
-def test_no_late_patch_changes_a_node_got_again(stage: Stage, fake: FakeIronic, node: str) -> None:
-    # Those for a free node look like ones that come in time.
-    late = [entry for entry in gone(stage, node) if entry.body[0]["op"] == "remove"]
+    if is_others:
+        others(stage, node)
+    else:
+        # Those for a free node look like ones that come in time.
+        late = [entry for entry in late if entry.body[0]["op"] == "remove"]
+        stage.active(node)
     assert len(late) > 3
-    stage.spawn(stage.instance(node))
-    fake.advance(60)
-    assert arrive_in_vain(stage, node, *late) == {400}
+    assert arrive_in_vain(stage, node, *late) == {400, *[409] * is_others}
 
 
 def test_only_a_late_reservation_changes_a_free_node(stage, fake, node) -> None:
@@ -272,14 +267,6 @@ def test_only_a_late_reservation_changes_a_free_node(stage, fake, node) -> None:
     rest = [entry for entry in late if len(entry.body) > 2]
     assert len(rest) == len(late) - 2
     assert arrive_in_vain(stage, node, *rest) == {400}
-
-
-def test_two_patches_that_were_made_from_one_read_are_both_taken(stage, fake, node) -> None:
-    stage.active(node)
-    client = stage.driver._site.client
-    seen = client.get_node(node)
-    for _ in range(2):
-        client.patch_node(node, claim_patch(seen, INSTANCE))
 
 
 def test_a_late_release_leaves_the_next_server_on_the_node(fake, set_stage, node) -> None:
@@ -313,6 +300,21 @@ def test_no_late_patch_changes_what_a_later_rebuild_wrote(stage, fake, node) -> 
     fake.advance(60)
     stage.driver.rebuild(virt.DeployRequest(instance, IMAGE, request_id="req-2"))
     assert arrive_in_vain(stage, node, *late) == {400}
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_no_late_patch_begins_a_rebuild_that_has_failed(set_stage, fake, node, dies) -> None:
+    stage = set_stage(fake, api_max_retries=0)
+    instance = stage.active(node)
+    fake.faults.hang(*PATCH, when=lambda *_, at=stage.channel: not setattr(at, "dead", dies))
+    with pytest.raises(Crash if dies else exceptions.RebuildFailed):
+        stage.rebuild(instance)
+    if dies:
+        stage = set_stage(fake)
+        with pytest.raises(exceptions.RebuildFailed, match="interrupted"):
+            stage.rebuild(instance, resumes=True)
+    assert arrive_in_vain(stage, node, fake.requests.matching(*PATCH)[0]) == {400}
+    assert fake.node(node)["protected"]
 
 
 def test_a_release_that_was_carried_out_already_is_no_error(stage, fake, node) -> None:

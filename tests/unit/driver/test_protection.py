@@ -14,7 +14,8 @@ from ironic_virt.driver import resources
 from ironic_virt.driver.held import Held
 from ironic_virt.driver.protection import protect_node
 from ironic_virt.testing.fake_ironic import Durations, FakeIronic
-from tests.unit.driver.stage import INSTANCE, STRANGER, SetStage, Stage, just_before
+from tests.unit.driver.stage import INSTANCE, STRANGER, SetStage, Stage, just_before, meanwhile
+from tests.unit.driver.test_late_requests import arrive
 
 PATCH = ("PATCH", "/nodes/[^/]+$")
 PROVISION = ("PUT", "/states/provision$")
@@ -97,39 +98,25 @@ def test_each_way_costs_one_request_more(stage, fake, node, set_stage) -> None:
     assert methods(stage) == [[*spawned, "PATCH"], [*rebuilt, "PATCH"], ["PATCH", *destroyed]]
 
 
-def test_a_node_that_left_the_shard_meanwhile_is_protected(set_stage, fake) -> None:
-    stage = set_stage(fake, protect_instances=True, shard_key="ours")
-    node = fake.add_node(ports=1, shard="ours")
-
-    def leaves(*sent: Any) -> bool:
-        if protecting(*sent):
-            fake.set_node(node, shard="theirs")
-        return False
-
-    fake.faults.status(500, *PATCH, when=leaves)
-    stage.active(node)
-    assert is_protected(fake, node)
+def test_a_node_that_left_the_shard_meanwhile_is_protected(our_stage, fake, our_node) -> None:
+    leaves = meanwhile(lambda: fake.set_node(our_node, shard="theirs"))
+    fake.faults.status(500, *PATCH, when=lambda *sent: protecting(*sent) and leaves())
+    our_stage.active(our_node)
+    assert is_protected(fake, our_node)
 
 
 @pytest.mark.parametrize("state", ["clean failed", "available"])
 def test_a_node_that_goes_on_while_it_is_unprotected_is_released(
     stage, fake, node, instance, state
 ) -> None:
-    def goes_on(*sent: Any) -> bool:
-        if unprotecting(*sent):
-            fake.set_node(node, provision_state=state, protected=False)
-        return False
-
-    fake.faults.status(500, *PATCH, when=goes_on)
+    goes_on = meanwhile(lambda: fake.set_node(node, provision_state=state, protected=False))
+    fake.faults.status(500, *PATCH, when=lambda *sent: unprotecting(*sent) and goes_on())
     stage.destroy(instance)
     assert fake.node(node)["instance_uuid"] is None
 
 
 def test_what_is_another_s_meanwhile_is_not_asked_for_again(stage, fake, node, instance) -> None:
-    def taken() -> bool:
-        fake.set_node(node, instance_uuid=STRANGER)
-        return True
-
+    taken = meanwhile(lambda: fake.set_node(node, instance_uuid=STRANGER), hits=True)
     fake.faults.status(503, *PATCH, when=lambda *sent: unprotecting(*sent) and taken())
     stage.destroy(instance)
     sent = [entry.body for entry in fake.requests.matching(*PATCH)]
@@ -145,6 +132,8 @@ def test_who_goes_on_after_a_failed_delete_is_protected_again(stage, fake, node,
             stage.destroy(instance)
         assert not is_protected(fake, node)
         use(instance)
+        sent = [one for one in fake.requests.matching(*PATCH) if unprotecting("", "", one.body)]
+        assert set(arrive(stage, *sent)) == {400}
         assert is_protected(fake, node)
 
 

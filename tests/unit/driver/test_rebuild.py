@@ -286,7 +286,7 @@ def test_a_request_that_did_not_arrive_leaves_the_disk_as_it_was(stage, fake, in
 
 
 def test_the_same_request_twice_is_one_rebuild(stage: Stage, instance: virt.Instance) -> None:
-    fails_untouched(stage, instance, "interrupted before", resumes=True)
+    fails_untouched(stage, instance, "interrupted before", asks=True, resumes=True)
     # Each rebuild without a request id is a separate request.
     for request, done in (("1", 1), ("1", 1), ("2", 2), (None, 3), (None, 4)):
         rebuild(stage, instance, request=request)
