@@ -146,6 +146,9 @@ class Completion:
         :param held: read just now.
         """
         node, hooks = held.node, self._hooks.of(held.instance, held.node)
+        if "display_name" not in (node.instance_info or {}):
+            reason = "somebody else had it deployed before it was configured for this server"
+            raise held.error(exceptions.DeployFailed, reason)
         if check_deployed(held.instance, node) is None:
             node = self.wait(held, node.provision_state)
         end_deployment(self._site, held, node, hooks)

@@ -195,7 +195,8 @@ def finish(driver: IronicDriver, instance: virt.Instance) -> None:
 def test_a_process_that_takes_a_deployment_up_ends_it(hooked, fake, node, take_up) -> None:
     DOES["first", "after_deploy"] = fail
     instance = hooked.instance(node)
-    fake.set_node(node, instance_uuid=INSTANCE, provision_state="active")
+    info = {"display_name": "web"}
+    fake.set_node(node, instance_uuid=INSTANCE, provision_state="active", instance_info=info)
     with pytest.raises(exceptions.HookFailed):
         take_up(hooked.restarted().driver, instance)
     assert CALLS == [("first", "after_deploy")]

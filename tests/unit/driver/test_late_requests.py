@@ -152,6 +152,16 @@ def test_a_rebuild_that_may_be_another_s_fails(stage, fake, node, way) -> None:
     assert caught.value.disk is exceptions.Disk.UNKNOWN
 
 
+@pytest.mark.parametrize("finish", [False, True])
+def test_a_late_deployment_of_a_reserved_node_is_not_its_servers(stage, fake, node, finish):
+    instance = stage.instance(node)
+    stage.reserve(instance)
+    somebody_asks(stage, node, "active")
+    with pytest.raises(exceptions.DeployFailed, match="before it was configured"):
+        (stage.driver.finish_spawn if finish else stage.spawn)(instance)
+    assert fake.node(node)["instance_uuid"] is None
+
+
 @pytest.mark.parametrize("answered", [True, False])
 @pytest.mark.parametrize("way", ["rescue", "rescue and back"])
 def test_what_is_another_s_is_not_taken_for_a_rebuild(set_stage, answered, way) -> None:
