@@ -157,6 +157,7 @@ class TestDriver(cases.UnderPytest, test.NoDBTestCase):
             provision_state="wait call-back",
             target_provision_state="active",
             instance_uuid=INSTANCE,
+            instance_info={"display_name": "server"},
         )
         self.configure(api_retry_interval=1)
         driver = self.make()
@@ -275,7 +276,8 @@ class TestDriver(cases.UnderPytest, test.NoDBTestCase):
         assert saved == [("rebuild_spawning", {"expected_task_state": ["rebuilding"]})]
 
     def test_nova_has_servers_powered_off(self) -> None:
-        node = self.fake.add_node(provision_state="active", instance_uuid=INSTANCE)
+        own = {"instance_uuid": INSTANCE, "instance_info": {"display_name": "server"}}
+        node = self.fake.add_node(provision_state="active", **own)
         driver, instance = self.make(), self.instance(node)
         instance.flavor, instance.task_state = objects.Flavor(ephemeral_gb=0, extra_specs={}), None
         driver.spawn(None, instance, None, [], None, {}, power_on=False)

@@ -19,7 +19,7 @@ from oslo_utils import uuidutils
 
 from ironic_virt import exceptions as errors
 from ironic_virt.baremetal.http.connection import KeystoneChannel
-from ironic_virt.driver.deploy.completion import Completion
+from ironic_virt.driver.deploy import completion
 from ironic_virt.driver.deploy.teardown import TearDown
 from ironic_virt.nova.attachments import Attachments
 from tests.crashing import Crash
@@ -126,7 +126,7 @@ class Shelve(Fleet):
             raise errors.DeployFailed(None, server["id"], "failed")
 
         with (
-            mock.patch.object(Completion, "wait", new=fail),
+            mock.patch.object(completion, "wait", new=fail),
             mock.patch.object(TearDown, "tear_down", new=fail),
         ):
             self.act(server, unshelve=None)

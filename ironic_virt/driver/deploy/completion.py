@@ -146,24 +146,11 @@ class Completion:
         :param held: read just now.
         """
         node, hooks = held.node, self._hooks.of(held.instance, held.node)
+        deployed = check_deployed(held.instance, node)
         if "display_name" not in (node.instance_info or {}):
-            reason = "somebody else had it deployed before it was configured for this server"
-            raise held.error(exceptions.DeployFailed, reason)
-        if check_deployed(held.instance, node) is None:
-            node = self.wait(held, node.provision_state)
+            raise held.error(exceptions.DeployFailed, "it was deployed before it was configured")
+        node = deployed or wait(self._site, held, node.provision_state)
         end_deployment(self._site, held, node, hooks)
-
-    def wait(self, held: Held, state: str) -> Node:
-        """The node when it is deployed."""
-        return held.wait(
-            lambda node: check_deployed(held.instance, node, held.uuid),
-            "become active ([ironic] deploy_timeout)",
-            self._site.conf.ironic.deploy_timeout,
-            kind="deploy",
-            state=state,
-            abortable=True,
-            step="deploying",
-        )
 
     def stop_if_unwanted(self, held: Held) -> None:
         """Raise if the compute service does not want the instance any more.
@@ -191,6 +178,19 @@ class Completion:
         )
 
 
+def wait(site: Site, held: Held, state: str) -> Node:
+    """The node when it is deployed."""
+    return held.wait(
+        lambda node: check_deployed(held.instance, node, held.uuid),
+        "become active ([ironic] deploy_timeout)",
+        site.conf.ironic.deploy_timeout,
+        kind="deploy",
+        state=state,
+        abortable=True,
+        step="deploying",
+    )
+
+
 def end_deployment(site: Site, held: Held, node: Node, hooks: Calls) -> None:
     """Note and protect a node that is deployed, and call the hooks of an active one.
 
@@ -198,7 +198,10 @@ def end_deployment(site: Site, held: Held, node: Node, hooks: Calls) -> None:
     """
     instance = held.instance
     held.note(node)
-    check_deployed(instance, protect_node(site, held))
+    while check_deployed(instance, protect_node(site, held)) is None:
+        # Before that, a late request has had it rebuilt.
+        held.note(wait(site, held, states.DEPLOYING))
+    node = held.node
     if node.provision_state == states.ACTIVE:
         hooks.after_deploy()
     site.service.report_progress(instance, "active", node.provision_state)

@@ -158,7 +158,7 @@ class Spawn:
             held.refresh()
         with self._site.service.metrics.step("deploying"):
             self._start(held, rest)
-            deployed = self._completion.wait(held, states.DEPLOYING)
+            deployed = completion.wait(self._site, held, states.DEPLOYING)
         completion.end_deployment(self._site, held, deployed, hooks)
 
     def _prepare(

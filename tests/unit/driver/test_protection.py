@@ -2,6 +2,7 @@
 
 """Nodes of running instances that Ironic protects for us."""
 
+import contextlib
 import functools
 import re
 import sys
@@ -150,20 +151,24 @@ def test_where_ironic_does_not_protect_it_runs_all_the_same(stage, fake, node, s
     assert fake.node(node)["instance_uuid"] is None
 
 
-def test_an_instance_gone_before_its_protection_is_noticed(stage, fake, node) -> None:
+@pytest.mark.parametrize("verb", ["deleted", "rebuild"])
+def test_what_is_late_but_before_the_protection_is_noticed(stage, fake, node, verb) -> None:
     handle = fake.handle
 
-    def torn_down(method: str, path: str, query: str, headers: Any, body: bytes, url: str) -> Any:
+    def comes(method: str, path: str, query: str, headers: Any, body: bytes, url: str) -> Any:
         if b'"/protected"' in body:
             fake.handle = handle  # type: ignore[method-assign]
-            assert late(stage, node, "deleted") == 202
+            assert late(stage, node, verb) == 202
         return handle(method, path, query, headers, body, url)
 
-    fake.handle = torn_down  # type: ignore[method-assign]
-    with pytest.raises(exceptions.DeployFailed):
+    fake.handle = comes  # type: ignore[method-assign]
+    is_gone = verb == "deleted"
+    with pytest.raises(exceptions.DeployFailed) if is_gone else contextlib.nullcontext():
         stage.spawn(stage.instance(node))
+    assert is_protected(fake, node) != is_gone
+    assert stage.service.steps.count("active") != is_gone
     fake.settle()
-    assert fake.node(node)["instance_uuid"] is None
+    assert fake.node(node)["instance_uuid"] == (None if is_gone else INSTANCE)
 
 
 @pytest.mark.parametrize("way", ["no answer", "rescued", "too slow", "begun by a dead process"])

@@ -14,15 +14,7 @@ from ironic_virt.driver.pools import allocation_extra, reservation
 from ironic_virt.driver.pools.names import pool_name
 from ironic_virt.testing.fake_ironic import Durations, FakeIronic
 from tests.unit.driver.conftest import DURATIONS
-from tests.unit.driver.stage import (
-    BUSY,
-    IMAGE,
-    INSTANCE,
-    STRANGER,
-    SetStage,
-    Stage,
-    find_locked,
-)
+from tests.unit.driver.stage import BUSY, IMAGE, INSTANCE, STRANGER, SetStage, Stage, find_locked
 
 POOL = "gold~compute1"
 SMALL = {"cpus": 8, "memory_mb": 16384, "local_gb": 100}
