@@ -182,9 +182,8 @@ class Requests:
 
     def down(self, requests: Iterable[records.Instance]) -> Sequence[str]:
         """The hosts that have to carry requests out and are not up now."""
-        up = set(self._db.services.up())
-        hosts = {request.host for request in requests if request.task_state}
-        return sorted(host for host in hosts - up if host is not None)
+        hosts = {request.host for request in requests if request.task_state and request.host}
+        return sorted(hosts.difference(self._db.services.up()))
 
     def node_name(self, node: str) -> str:
         """Ironic's own name of a node, or its uuid if it has none, or no record."""

@@ -107,8 +107,7 @@ def test_networks_are_on_the_free_ports_of_its_node(set_stage: SetStage, fake: F
 def test_networks_need_as_many_ports(set_stage: SetStage, fake: FakeIronic) -> None:
     small, large = (fake.add_node(**{**GOLD, "ports": number}) for number in (1, 2))
     stage = set_stage().begin()
-    networks = (Network("192.0.2.10/24"), Network("192.0.2.11/24"))
-    uuid = stage.build(small, networks=networks)
+    uuid = stage.build(small, networks=(Network("192.0.2.10/24"), Network("192.0.2.11/24")))
     assert "2 networks are wanted, and the node has 1 " in stage.fault(uuid)
     stage.look()
     assert (stage.state(uuid), stage.instance(uuid).node) == (("active", None), large)
