@@ -94,6 +94,7 @@ _FORMER_SIGN = "flavor_name"
 
 # Of what Ironic takes as a step of a path.
 _NAME = re.compile(r"[\w-]+")
+_URL_BEYOND_GLANCE = re.compile(r"(?!glance://).*://")
 
 # Ironic copies an instance's name into a column of 255 characters.  No database stores half a
 # surrogate pair; MariaDB's utf8mb3 stores none beyond U+FFFF, and PostgreSQL no NUL.
@@ -266,7 +267,7 @@ def _image(image: ImageLike) -> dict[str, Any]:
             "deploying without an image", "give the image's id, or its URL with a checksum"
         )
     info: dict[str, Any] = {"image_source": image.id}
-    if "://" not in image.id:
+    if not _URL_BEYOND_GLANCE.match(image.id):
         # Glance knows the checksum, the format, the kernel and the ramdisk.
         return info
     parts = {
@@ -298,11 +299,9 @@ def _parts_lacking(image: ImageLike, node: Node) -> str:
     notices late that they are missing, and then can't even tear the node down.
     """
     url = image.id or ""
-    if node.deploy_interface != "anaconda" or "://" not in url:
+    if node.deploy_interface != "anaconda" or not _URL_BEYOND_GLANCE.match(url):
         return ""
-    needed = ["kernel_id", "ramdisk_id"]
-    if not url.endswith("/"):
-        needed.append("stage2_id")
+    needed = ["kernel_id", "ramdisk_id", *([] if url.endswith("/") else ["stage2_id"])]
     return ", ".join(name for name in needed if not image.properties.get(name))
 
 

@@ -52,8 +52,7 @@ def test_sizes_are_texts_and_the_names_are_novas() -> None:
 
 def test_an_image_by_url_brings_its_checksum_and_its_type() -> None:
     told = info(ImageMeta("https://example.test/a.raw", checksum="ab" * 16, disk_format="raw"))
-    assert told["image_checksum"] == "ab" * 16
-    assert told["image_disk_format"] == "raw"
+    assert (told["image_checksum"], told["image_disk_format"]) == ("ab" * 16, "raw")
     assert told["image_type"] == "whole-disk"
 
 
@@ -90,6 +89,7 @@ def test_a_kernel_and_a_ramdisk_make_a_partition_image(image, parts, told) -> No
         ("https://a/BaseOS/", ("kernel_id",), "ramdisk_id"),
         ("https://a/BaseOS/", ("kernel_id", "ramdisk_id"), None),
         (GLANCE_ID, (), None),
+        (f"glance://{GLANCE_ID}", (), None),
     ],
 )
 def test_anaconda_gets_no_image_that_lacks_a_part(url, has, lacks) -> None:
@@ -116,14 +116,14 @@ def test_a_ramdisk_image_is_booted_whole_or_by_its_parts() -> None:
     parts = {"kernel_id": f"{URL}k", "ramdisk_id": f"{URL}r", "ironic_ramdisk_deploy": "1"}
     told = info(ImageMeta(f"{URL}r", properties=parts))
     assert (told["kernel"], told["ramdisk"]) == (f"{URL}k", f"{URL}r")
-    assert told["ironic_ramdisk_deploy"] == "True"
-    assert "boot_iso" not in told
+    assert (told["ironic_ramdisk_deploy"], told.get("boot_iso")) == ("True", None)
 
 
-def test_an_image_in_glance_tells_all_that_itself() -> None:
+@pytest.mark.parametrize("image", [GLANCE_ID, f"glance://{GLANCE_ID}"])
+def test_an_image_in_glance_tells_all_that_itself(image: str) -> None:
     properties = {"ironic_ramdisk_deploy": "true", "kernel_id": "k", "ramdisk_id": "r"}
-    told = info(ImageMeta(GLANCE_ID, properties=properties))
-    assert told["image_source"] == GLANCE_ID
+    told = info(ImageMeta(image, properties=properties))
+    assert told["image_source"] == image
     assert {"boot_iso", "kernel", "image_type"}.isdisjoint(told)
 
 
