@@ -268,17 +268,16 @@ class Servers:
         :param holders: the nodes at which a server had an allocation.
         """
         before, states = self._uuids, {server.uuid: server.state for server in written}
-        nodes = {
-            server.node for server in written if self._states.get(server.uuid) != server.state
-        }
+        changed = {one.uuid: one.node for one in written if self._states.get(one.uuid) != one.state}
         moved = frozenset() if before is None else uuids ^ before
-        at = find(moved) if moved else {}
-        known = before is not None
-        for uuid in moved:
+        at = {**changed, **(find(moved) if moved else {})}
+        nodes, known = set[str](), before is not None
+        # Also one that has only changed may have left a node.
+        for uuid in moved | at.keys():
             places = {at.get(uuid, ""), self._nodes.get(uuid, ""), *holders(uuid)} - {""}
-            known = known and bool(places)
+            known = known and bool(places or uuid not in moved)
             nodes |= places
         # At the end, so that the next look repeats what failed above.
         self._uuids, self._states = uuids, states
         self._nodes = {uuid: node for uuid, node in {**self._nodes, **at}.items() if uuid in uuids}
-        return frozenset(nodes - {""}) if known else None
+        return frozenset(nodes) if known else None

@@ -100,7 +100,7 @@ class Histories(RuleBasedStateMachine):
         ahead=st.sampled_from([0.0, 0.0, -100.0, 3600.0]),
     )
     def claim(self, node: str, number: int, state: str, ahead: float) -> None:
-        """The scheduler and a build, or any later state of the server."""
+        """The scheduler and a build, or any later state of the server, at another node too."""
         self.checked = False
         uuid = f"s{number}"
         row = self.cloud.servers.get(uuid)
@@ -111,7 +111,7 @@ class Histories(RuleBasedStateMachine):
             self.cloud.servers[uuid] = Row(node, HOST)
             self.cloud.write_server(uuid, ahead, state=state)
         elif row is not None and not row.deleted:
-            self.cloud.write_server(uuid, ahead, state=state)
+            self.cloud.write_server(uuid, ahead, state=state, node=node, host=HOST)
 
     @rule(node=node_names, number=any_server, deleted=st.booleans())
     def allocate(self, node: str, number: int, deleted: bool) -> None:
@@ -434,13 +434,13 @@ def test_servers_that_come_go_and_change_touch_their_nodes() -> None:
     assert look.touched("s1 s3") == {"n2", "n3"}
     assert look.touched("s1 s3", Server("s1", "n1", 1)) == {"n1"}
     assert look.touched("s1 s3", Server("s1", "n1", 1)) == frozenset()
-    assert look.touched("s1 s3", Server("s1", "n1", 2)) == {"n1"}
+    assert look.touched("s1 s3", Server("s1", "n4", 2)) == {"n1", "n4"}
     # Its record names no node any more; the look before last has seen where it was.
     look.records = {"s3": ""}
     assert look.touched("s1") == {"n3"}
     # The record is gone, but a pass has seen its allocation; then nothing is known.
     look.held = {"s1": ["n1"]}
-    assert look.touched("") == {"n1"}
+    assert look.touched("") == {"n1", "n4"}
     assert look.touched("s4") is None
 
 
@@ -448,8 +448,8 @@ def test_a_server_written_before_the_first_look_is_unknown() -> None:
     look = Look()
     assert look.touched("s1", Server("s1", "n1", 1)) is None
     assert look.touched("s1", Server("s1", "n1", 1)) == frozenset()
-    # It has no node.
-    assert look.touched("s1", Server("s1", "", 2)) == frozenset()
+    # It has left its node.
+    assert look.touched("s1", Server("s1", "", 2)) == {"n1"}
 
 
 def test_looks_go_on_from_what_another_process_has_seen() -> None:
