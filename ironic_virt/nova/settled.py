@@ -268,9 +268,10 @@ class Servers:
         :param holders: the nodes at which a server had an allocation.
         """
         before, states = self._uuids, {server.uuid: server.state for server in written}
-        changed = {one.uuid: one.node for one in written if self._states.get(one.uuid) != one.state}
+        changed = [server for server in written if self._states.get(server.uuid) != server.state]
+        at = {server.uuid: server.node for server in changed}
         moved = frozenset() if before is None else uuids ^ before
-        at = {**changed, **(find(moved) if moved else {})}
+        at.update(find(moved) if moved else {})
         nodes, known = set[str](), before is not None
         # Also one that has only changed may have left a node.
         for uuid in moved | at.keys():

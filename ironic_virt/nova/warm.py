@@ -26,7 +26,7 @@ from importlib import metadata
 from typing import Any
 
 import msgspec
-from nova import objects
+from nova import conf, objects
 from nova.scheduler.client import report
 from oslo_log import log as logging
 
@@ -36,6 +36,8 @@ LOG = logging.getLogger(__name__)
 
 _COUNTED = re.compile("num_.*|io_workload|uptime|failed_builds")
 """Names in a record's ``stats`` that are Nova's."""
+_RECORDED = re.compile("reserved_host_.*|(?:cpu|ram|disk)_allocation_ratio")
+"""Nova's options that a pass writes into records."""
 _RUNNING = metadata.version("nova"), metadata.version("ironic-virt")  # Others may be installed.
 
 
@@ -52,7 +54,7 @@ class Provider(msgspec.Struct, frozen=True, array_like=True):
 class WarmState(msgspec.Struct, frozen=True):
     """What the file holds.
 
-    :ivar made_by: the releases of Nova and of this package, and a digest of ``provider.yaml``.
+    :ivar made_by: releases of Nova and this package, a digest of options and ``provider.yaml``.
     :ivar since: servers that were written after this may have changed; in UTC.
     :ivar servers: uuids of the host's.
     :ivar providers: by the node's name, which is the provider's uuid unless it is a pool.
@@ -76,7 +78,8 @@ def made_by(rt: Any) -> tuple[str, ...]:
 
     :param rt: Nova's resource tracker.
     """
-    configs = json.dumps(rt.provider_configs, sort_keys=True, default=str)
+    options = {name: conf.CONF[name] for name in conf.CONF if _RECORDED.fullmatch(name)}
+    configs = json.dumps([options, rt.provider_configs], sort_keys=True, default=str)
     return *_RUNNING, hashlib.sha256(configs.encode()).hexdigest()
 
 
@@ -242,11 +245,7 @@ def _is_as_reported(record: Any, resource: Mapping[str, Any]) -> bool:
         all(getattr(record, name) == resource[name] for name in names)
         and specs == resource["supported_instances"]
         and record.stats.get("failed_builds", "0") == "0"
-        and stats
-        == {
-            name: None if value is None else str(value)
-            for name, value in resource["stats"].items()
-        }
+        and stats == resource["stats"]
     )
 
 

@@ -713,9 +713,10 @@ class TestRestarts(Settled):
         location = self.useFixture(fixtures.TempDir()).path
         with open(os.path.join(location, "provider.yaml"), "w") as file:
             json.dump({"meta": {"schema_version": "1.0"}, "providers": [provider]}, file)
-        for directory in (location, "/nowhere"):
+        for directory, memory in ((location, 512), ("/nowhere", 512), ("/nowhere", 0)):
             self.stop()
             self.flags(provider_config_location=directory, group="compute")
+            self.flags(reserved_host_memory_mb=memory)
             self.restart()
             assert sorted(self.passed) == sorted(self.nodes)
             assert ("CUSTOM_Y" in self.traits(self.nodes[0])) == (directory == location)
