@@ -146,7 +146,10 @@ class Spawn:
             self._completion.take_up(held)
             return
         hooks = self._hooks.of(instance, node)
-        if reason := resources.why_not_deployable(node):
+        reason = resources.why_not_deployable(node)
+        if instance.node != node.uuid and instance.node in self._site.nodes.inventory.snapshot:
+            reason = f"Ironic picked it after the reservation of node {instance.node} was lost"
+        if reason:
             raise held.error(exceptions.NodeNotAvailable, reason)
         self._volumes.check(held, request.block_devices)
         with self._site.service.metrics.step("configuring"):

@@ -359,6 +359,13 @@ def test_an_allocation_that_failed_before_is_made_anew(fake: FakeIronic, stage: 
     assert carrier(fake) == good
 
 
+def test_nothing_is_deployed_on_another_node_than_the_record_has(fake, stage) -> None:
+    had, _ = gold(fake, maintenance=True), gold(fake)
+    with pytest.raises(exceptions.NodeNotAvailable, match=f"reservation of node {had} was lost"):
+        stage.spawn(dataclasses.replace(instance(stage), node=had))
+    assert carrier(fake) is None
+
+
 # -- destroy ------------------------------------------------------------------
 
 
