@@ -127,16 +127,14 @@ class ComputeNodes:
             return records.resource_of(self._pools.pool(nodename))
         resource = resources.node_resource(self._known_node(nodename))
         # The record of a node that is in a pool is there for its instance alone.
-        pooled = self._site.by_ironic
-        return dataclasses.replace(resource, available=False) if pooled else resource
+        return dataclasses.replace(resource, available=False) if self._site.by_ironic else resource
 
     def get_inventory(self, nodename: str) -> virt.NodeInventory:
         """Return what the compute node offers."""
         if self._pools.is_pool(nodename):
             return records.inventory_of(self._pools.pool(nodename))
         offered = resources.node_inventory(self._known_node(nodename))
-        pooled = self._site.by_ironic
-        return dataclasses.replace(offered, reserved=1) if pooled else offered
+        return dataclasses.replace(offered, reserved=1) if self._site.by_ironic else offered
 
     def record_uuid(self, nodename: str) -> str:
         """Return the uuid of a compute node's record; a node's name is its uuid."""

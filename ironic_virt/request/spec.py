@@ -27,6 +27,7 @@ CUSTOM: str = os_resource_classes.CUSTOM_NAMESPACE
 
 _RESOURCE = re.compile(r"resources[a-zA-Z0-9_-]{0,64}:(?P<name>.+)")
 _TRAIT = re.compile(r"trait[a-zA-Z0-9_-]{0,64}:(?P<name>.+)")
+_OF_NOVA = ("COMPUTE_", "OWNER_NOVA")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -147,6 +148,11 @@ def required_traits(specs: Mapping[str, Any], properties: Mapping[str, Any]) -> 
         if value == "required" and (match := _TRAIT.fullmatch(key))
     }
     return frozenset(named.union(properties.get("traits_required") or ()))
+
+
+def traits_of_nodes(required: Collection[str], traits: Collection[str]) -> frozenset[str]:
+    """Return the required traits, without those that Nova itself gives to all compute nodes."""
+    return frozenset(n for n in required if n in traits or not n.startswith(_OF_NOVA))
 
 
 def _read_resources(flavor: str, specs: Mapping[str, str]) -> dict[str, int]:

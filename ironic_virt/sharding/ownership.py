@@ -138,7 +138,6 @@ class Ownership:
             self._begun += 1
             begun = self._begun
         ring = self._current_ring()
-        pooled = ring is None and self._pooled
         host = self._virtapi.host
         held: Mapping[str, str] = {}
         if ring is None:
@@ -162,7 +161,7 @@ class Ownership:
             for uuid, (_, instance) in self._sightings.items():
                 claim = claims.with_sighting(claim, uuid, instance)
             rings.log_change(self._ring, ring, self.target)
-            self._log.log_foreign(claim, held, self.target, pooled=pooled)
+            self._log.log_foreign(claim, held, self.target, pooled=self._pooled)
             self._ring, self._claim = ring, claim
             self._settled_for, self._settled = snapshot.taken_at, begun
         if listed:

@@ -165,9 +165,8 @@ class Inventory:
                 listed = _listed(refresh, nodes or ())
                 snapshot = Snapshot.of(_kept(self._snapshot, listed), refresh.began)
             self._snapshot = snapshot
-        current_time = self._clock()
         how = "listed" if found is None else "brought up to date"
-        LOG.debug("%d nodes %s in %.3f s", len(snapshot), how, current_time - refresh.began)
+        LOG.debug("%d nodes %s in %.3f s", len(snapshot), how, self._clock() - refresh.began)
         failed_for = self._outage.worked()
         if failed_for is not None:
             LOG.info(
@@ -188,7 +187,6 @@ class Inventory:
         return dataclasses.replace(fresh, taken_at=refresh.began, stale=False, error=None)
 
     def _fail(self, error: Exception) -> None:
-        current_time = self._clock()
         with self._lock:
             snapshot = self._snapshot
             self._snapshot = dataclasses.replace(snapshot, stale=True, error=str(error))
@@ -214,7 +212,7 @@ class Inventory:
                 "stay in force: %s",
                 lasts,
                 len(snapshot),
-                current_time - snapshot.taken_at,
+                self._clock() - snapshot.taken_at,
                 error,
             )
 

@@ -24,7 +24,7 @@ from ironic_virt.driver.claim import KEY_PREFIX, own_keys, remove_key
 from ironic_virt.driver.pools.allocation_extra import without_credentials
 from ironic_virt.driver.resources import asked_capabilities
 from ironic_virt.request import requirements
-from ironic_virt.request.spec import image_properties, required_traits
+from ironic_virt.request.spec import image_properties, required_traits, traits_of_nodes
 from ironic_virt.virt import DeployRequest, FlavorLike, ImageLike, Properties
 
 # The texts of Ironic 39.0.0's exceptions that blame the image: InvalidImage and
@@ -101,9 +101,6 @@ _URL_BEYOND_GLANCE = re.compile(r"(?!glance://).*://")
 _NOT_STORABLE = re.compile("[\x00\ud800-\udfff\U00010000-\U0010ffff]")
 _LONGEST_NAME = 255
 
-_TRAITS_OF_NOVA = ("COMPUTE_", "OWNER_NOVA")
-"""How the names begin of traits that say what Nova and its driver can do."""
-
 _YES = frozenset({"1", "t", "true", "on", "y", "yes"})
 
 
@@ -163,13 +160,10 @@ def make_info(request: DeployRequest, node: Node, more: Mapping[str, str]) -> di
         info["ephemeral_gb"] = str(flavor.ephemeral_gb)
     if capabilities := required_capabilities(flavor, node):
         info["capabilities"] = json.dumps(capabilities, sort_keys=True)
-    # Nova gives some itself to all compute nodes: Ironic would look for them at the node.
-    if traits := [
-        name
-        for name in sorted(required_traits(flavor.extra_specs, image_properties(image)))
-        if name in node.traits or not name.startswith(_TRAITS_OF_NOVA)
-    ]:
-        info["traits"] = traits
+    required = required_traits(flavor.extra_specs, image_properties(image))
+    # Ironic looks for all of them at the node.
+    if traits := traits_of_nodes(required, node.traits):
+        info["traits"] = sorted(traits)
     return info
 
 

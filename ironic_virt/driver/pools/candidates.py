@@ -71,8 +71,10 @@ def choose_nodes(
     """
     kinds = {kind: nodes for kind, nodes in free.items() if kind[0]}
     remaining = [("free", _number(kinds))]
-    kinds = {kind: nodes for kind, nodes in kinds.items() if _is_of_class(kind, spec)}
-    classes = [f"{amount} {name}" for name, amount in sorted(spec.resource_classes.items())]
+    if wanted := spec.resource_classes:
+        # A node has one class, and one of it.
+        kinds = {k: nodes for k, nodes in kinds.items() if wanted == {placement_class(k[0]): 1}}
+    classes = [f"{amount} {name}" for name, amount in sorted(wanted.items())]
     remaining.append((f"of resource class {' and '.join(classes) or 'any'}", _number(kinds)))
     kinds = {
         kind: nodes
@@ -126,12 +128,6 @@ def asked_sizes(spec: RequestSpec) -> dict[str, int]:
 
 def _number(kinds: Mapping[Kind, Sequence[Node]]) -> int:
     return sum(len(nodes) for nodes in kinds.values())
-
-
-def _is_of_class(kind: Kind, spec: RequestSpec) -> bool:
-    classes = spec.resource_classes
-    # A node has one class, and one of it.
-    return not classes or classes == {placement_class(kind[0] or ""): 1}
 
 
 def _traits_condition(spec: RequestSpec) -> str:

@@ -57,11 +57,7 @@ class PoolRecords:
         A node that another host has a record of belongs to that host.
         """
         claim = self._site.nodes.ownership.claim(snapshot)
-        if self._own:
-            return claim.nodes
-        if not claim.foreign:
-            return None
-        return frozenset(uuid for uuid in snapshot.nodes if uuid not in claim.foreign)
+        return claim.nodes if self._own or claim.foreign else None
 
     # -- the count ------------------------------------------------------------
 
@@ -109,9 +105,8 @@ class PoolRecords:
 
     def pool(self, name: str) -> Pool:
         """A pool as counted; one that has no nodes offers none and keeps its instances."""
-        known = self._count.pools.get(name) if self._count is not None else None
-        if known is not None:
-            return known
+        if self._count is not None and name in self._count.pools:
+            return self._count.pools[name]
         used = list(self._site.service.instance_places().values()).count(name)
         resource_class = names.class_of(name, self._site.service.host) or ""
         return Pool(name, resource_class, frozenset(), used, used, 0)

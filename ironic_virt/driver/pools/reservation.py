@@ -33,7 +33,7 @@ from ironic_virt.driver.pools.candidates import Choice
 from ironic_virt.driver.pools.names import pool_name
 from ironic_virt.driver.pools.records import PoolRecords
 from ironic_virt.driver.site import Site
-from ironic_virt.request.spec import RequestSpec
+from ironic_virt.request.spec import RequestSpec, placement_class, traits_of_nodes
 from ironic_virt.virt import ImageLike, InstanceLike
 
 LOG = logging.getLogger(__name__)
@@ -74,11 +74,7 @@ class Reservation:
         :raises ReservationFailed: no node could be reserved.
         :raises BuildAborted: the instance is not wanted any more; none is reserved.
         """
-        spec = RequestSpec.from_flavor(
-            instance.flavor,
-            image=image,
-            exclude_nodes=self._site.service.tried_nodes(instance),
-        )
+        spec = self._asked_of_nodes(instance, image)
         notes = allocation_extra.make_notes(instance, image, self._site.service.host)
         rounds: list[str] = []
         while True:
@@ -98,6 +94,22 @@ class Reservation:
             LOG.info("Instance %s got no node in this round: %s", instance.uuid, why)
             rounds.append(f"{len(choice.nodes)} of {choice.fitting} candidates, {why}")
             spec = spec.without(useless)
+
+    def _asked_of_nodes(self, instance: InstanceLike, image: ImageLike | None) -> RequestSpec:
+        """The request, without what Nova adds to the pool that its scheduler has chosen.
+
+        That is traits of its own, and further resource classes by ``provider.yaml``.
+        """
+        tried = self._site.service.tried_nodes(instance)
+        spec = RequestSpec.from_flavor(instance.flavor, image=image, exclude_nodes=tried)
+        pool = self._pools.pool(instance.node or "")
+        name = placement_class(pool.resource_class)
+        others = spec.resource_classes.keys() - {name} if name in spec.resources else ()
+        return dataclasses.replace(
+            spec,
+            resources={key: spec.resources[key] for key in spec.resources if key not in others},
+            required_traits=traits_of_nodes(spec.required_traits, pool.traits),
+        )
 
     def _choose(self, instance: InstanceLike, spec: RequestSpec, *, fresh: bool) -> Choice:
         """Candidates in the failure domains that suit best.
