@@ -20,7 +20,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from ironic_virt.baremetal.inventory.snapshot import Kind
 from ironic_virt.baremetal.node import Node
 from ironic_virt.baremetal.properties import NodeProperties
-from ironic_virt.driver.resources import asked_capabilities, stats_of
+from ironic_virt.driver.resources import HYPERVISOR_TYPE, asked_capabilities, stats_of
 from ironic_virt.request import requirements
 from ironic_virt.request.spec import RequestSpec, placement_class
 
@@ -155,7 +155,7 @@ def _fits(properties: NodeProperties, spec: RequestSpec, match: str) -> bool:
     for name, size in asked_sizes(spec).items():
         if has[name] != size if match == EXACT else has[name] < size:
             return False
-    capabilities = stats_of(properties)
+    capabilities = {"hypervisor_type": HYPERVISOR_TYPE} | stats_of(properties)
     return all(
         name in capabilities and requirements.matches(capabilities[name], requirement)
         for name, requirement in asked_capabilities(spec.extra_specs).items()

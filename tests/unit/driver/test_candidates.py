@@ -120,7 +120,7 @@ def test_each_size_matches_exactly_or_at_least(match, sizes, expected) -> None:
 
 def test_capabilities_must_be_as_asked() -> None:
     for asked, expected in (
-        ({"capabilities:boot_mode": "uefi"}, {"small"}),
+        ({"capabilities:boot_mode": "uefi", "capabilities:hypervisor_type": "ironic"}, {"small"}),
         ({"capabilities:boot_mode": "<or> uefi <or> bios"}, {"small", "large"}),
         ({"capabilities:cpu_arch": "aarch64"}, set()),
         ({"capabilities:cpu_arch": "x86_64"}, {"small", "large"}),
