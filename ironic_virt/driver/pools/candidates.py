@@ -71,10 +71,10 @@ def choose_nodes(
     """
     kinds = {kind: nodes for kind, nodes in free.items() if kind[0]}
     remaining = [("free", _number(kinds))]
-    if wanted := spec.resource_classes:
+    if requested := spec.resource_classes:
         # A node has one class, and one of it.
-        kinds = {k: nodes for k, nodes in kinds.items() if wanted == {placement_class(k[0]): 1}}
-    classes = [f"{amount} {name}" for name, amount in sorted(wanted.items())]
+        kinds = {k: nodes for k, nodes in kinds.items() if requested == {placement_class(k[0]): 1}}
+    classes = [f"{amount} {name}" for name, amount in sorted(requested.items())]
     remaining.append((f"of resource class {' and '.join(classes) or 'any'}", _number(kinds)))
     kinds = {
         kind: nodes

@@ -98,7 +98,7 @@ class Reservation:
     def _asked_of_nodes(self, instance: InstanceLike, image: ImageLike | None) -> RequestSpec:
         """The request, without what Nova adds to the pool that its scheduler has chosen.
 
-        That is traits of its own, and further resource classes by ``provider.yaml``.
+        That is its own traits, and further resource classes by ``provider.yaml``.
         """
         tried = self._site.service.tried_nodes(instance)
         spec = RequestSpec.from_flavor(instance.flavor, image=image, exclude_nodes=tried)
