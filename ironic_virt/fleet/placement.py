@@ -142,13 +142,12 @@ class PlacementClient:
         """
         stock = self._json(f"/resource_providers/{provider}/inventories/{name}")
         held = self._json(f"/allocations/{server.uuid}")
-        kept = {
-            other: {"resources": allocation["resources"]}
-            for other, allocation in held["allocations"].items()
-            if other != instead_of
-        }
+        amounts = {key: each["resources"] for key, each in held["allocations"].items()}
+        previous = amounts.pop(instead_of, {})
+        # Along with the node's class go others, of Nova's provider.yaml.
+        amounts[provider] = previous if name in previous else {name: 1}
         body = {
-            "allocations": {**kept, provider: {"resources": {name: 1}}},
+            "allocations": {key: {"resources": value} for key, value in amounts.items()},
             "consumer_generation": held.get("consumer_generation"),
             "project_id": server.project_id or "",
             "user_id": server.user_id or "",

@@ -274,11 +274,17 @@ class TestCutOff(Converted):
         }
         assert self.hosts().keys() == {POOL, FAST, self.gpu}
         self.in_cell(models.Instance, where, task_state=None)
-        # Placement refuses.
-        with self.placed_by(lambda: mock.Mock(status_code=409, text="full")):
-            assert self.outcomes("enter", 1) == {fast: "failed"}
-        assert self.hosts().keys() == {POOL, FAST, self.gpu}
-        assert self.outcomes("enter", 0) == {fast: "done"}
+        # Placement refuses what Nova's provider.yaml gives the node, and not the pool.
+        self.placement_call("post", "/resource_classes", {"name": "CUSTOM_LICENSE"})
+        stocks = self.placement_call("get", f"{path}/{self.gpu}/inventories")
+        stocks["inventories"] |= {GOLD: {"total": 1}, "CUSTOM_LICENSE": {"total": 4}}
+        self.placement_call("put", f"{path}/{self.gpu}/inventories", stocks)
+        for code, more in ((1, {"CUSTOM_LICENSE": 1}), (0, {})):
+            held = self.placement_call("get", f"/allocations/{fast}")
+            held["allocations"][self.gpu]["resources"] = {GOLD: 1} | more
+            self.placement_call("put", f"/allocations/{fast}", held)
+            assert self.outcomes("enter", code) == {fast: ("done", "failed")[code]}
+            assert (self.gpu in self.hosts()) == bool(code)
         assert self.hosts().keys() == {POOL, FAST}
         self.start(node_selection="ironic")
         assert self.check() == {}
