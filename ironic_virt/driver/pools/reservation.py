@@ -98,17 +98,18 @@ class Reservation:
     def _asked_of_nodes(self, instance: InstanceLike, image: ImageLike | None) -> RequestSpec:
         """The request, without what Nova adds to the pool that its scheduler has chosen.
 
-        That is its own traits, and further resource classes by ``provider.yaml``.
+        That is its own traits, as far as no node has them, and further resource classes.
         """
         tried = self._site.service.tried_nodes(instance)
         spec = RequestSpec.from_flavor(instance.flavor, image=image, exclude_nodes=tried)
-        pool = self._pools.pool(instance.node or "")
-        name = placement_class(pool.resource_class)
+        name = placement_class(self._pools.pool(instance.node or "").resource_class)
+        # Any node may have them: the pool may not have been counted yet.
+        kinds = {node.traits for node in self._site.nodes.snapshot().nodes.values()}
         others = spec.resource_classes.keys() - {name} if name in spec.resources else ()
         return dataclasses.replace(
             spec,
             resources={key: spec.resources[key] for key in spec.resources if key not in others},
-            required_traits=traits_of_nodes(spec.required_traits, pool.traits),
+            required_traits=traits_of_nodes(spec.required_traits, frozenset().union(*kinds)),
         )
 
     def _choose(self, instance: InstanceLike, spec: RequestSpec, *, fresh: bool) -> Choice:

@@ -136,17 +136,17 @@ def test_the_time_of_a_reservation_is_measured(fake: FakeIronic, stage: Stage) -
 
 @pytest.mark.parametrize("prepares", [True, False])
 def test_the_images_requirements_count_but_not_what_nova_adds(fake, stage, prepares) -> None:
-    gold(fake)
-    special = gold(fake, "CUSTOM_X")
+    gold(fake, "CUSTOM_X")
+    special = gold(fake, "CUSTOM_X", "COMPUTE_NODE")
     image = dataclasses.replace(IMAGE, properties={"traits_required": ["CUSTOM_X", "COMPUTE_X"]})
-    ours = instance(stage, {**GOLD, "resources:CUSTOM_LICENSE": "1"})
+    ours = instance(stage, GOLD | {"resources:CUSTOM_L": "1", "trait:COMPUTE_NODE": "required"})
     stage.service.image = image if prepares else None
     if prepares:
         stage.reserve(ours)
     else:
         stage.driver.spawn(virt.DeployRequest(ours, image, []))
     assert carrier(fake) == special
-    assert posts(fake)[0]["traits"] == ["CUSTOM_X"]
+    assert posts(fake)[0]["traits"] == ["COMPUTE_NODE", "CUSTOM_X"]
 
 
 def test_only_nodes_of_the_shard_are_asked_for(fake: FakeIronic, set_stage: SetStage) -> None:
