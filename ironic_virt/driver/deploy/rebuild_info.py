@@ -150,9 +150,10 @@ def is_taken_for_whole_disk(error: exceptions.IronicError, info: Mapping[str, An
     """Whether to say that it is one of an image whose type Ironic could not find out.
 
     That is Ironic's own default.  It would overwrite an ephemeral disk that is to be preserved,
-    so in that case nothing is assumed.
+    so in that case nothing is assumed.  A tree of packages is not an image of a disk.
     """
-    is_unsaid = "image_source" in info and not {"image_type", "preserve_ephemeral"} & info.keys()
+    is_image = not info.get("image_source", "/").endswith("/")
+    is_unsaid = is_image and not {"image_type", "preserve_ephemeral"} & info.keys()
     return is_unsaid and _is_unknown_type(error)
 
 

@@ -104,8 +104,7 @@ def test_what_the_last_image_had_of_its_own_does_not_stay(stage, fake, node, ins
     rebuild(stage, instance, virt.ImageMeta(f"https://me:{SECRET}@images.test/a", checksum="ab"))
     info = fake.node(node)["instance_info"]
     left = {"image_os_hash_algo": "sha512", "image_url": "******", "preserve_ephemeral": "True"}
-    left |= {"rack.unit": "7"}
-    fake.set_node(node, instance_info={**info, **left})
+    fake.set_node(node, instance_info={**info, **left, "rack.unit": "7"})
     rebuild(stage, instance, GLANCE, "req-2")
     told = fake.node(node)["instance_info"]
     assert SECRET not in str(told | {"configdrive": None})
@@ -114,11 +113,8 @@ def test_what_the_last_image_had_of_its_own_does_not_stay(stage, fake, node, ins
     assert told["rack.unit"] == "7", "Ironic takes no patch of such a name"
 
 
-def test_without_a_config_drive_the_instance_stays_as_it_is(stage, instance, monkeypatch) -> None:
-    def no_program(*args: Any, **kwargs: Any) -> None:
-        raise FileNotFoundError("genisoimage")
-
-    monkeypatch.setattr(stage.service, "config_drive", no_program)
+def test_without_a_config_drive_the_instance_stays_as_it_is(stage, instance) -> None:
+    stage.service.on_config_drive = lambda: 1 / 0
     fails_untouched(stage, instance, "config drive can't be made")
 
 
@@ -148,9 +144,13 @@ def test_an_image_of_unknown_type_is_taken_for_a_whole_disk(stage, fake, node, i
     assert sent(fake) == ["PATCH", "PUT", "PATCH", "PATCH"], "it is known by now"
 
 
-def test_an_iso_image_that_cannot_be_rebuilt_is_named(stage, instance, caplog) -> None:
+def test_what_is_no_image_of_a_disk_is_taken_for_none(stage, instance, caplog) -> None:
     iso = virt.ImageMeta("https://a/b.iso", properties={"ironic_ramdisk_deploy": "true"})
     fails_untouched(stage, instance, r"ISO image; delete it", iso, asks=True)
+    # Nor is a tree of packages an image, whose address Ironic could not look at.
+    tree = virt.ImageMeta(f"https://me:{SECRET}@images.test/BaseOS/")
+    stage.fake.faults.status(500, "PUT", body="cannot access local variable 'auto_lessee'")
+    fails_untouched(stage, instance, "auto_lessee", tree, asks=True)
     assert "whole disk" not in caplog.text
 
 
