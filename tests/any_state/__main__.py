@@ -92,10 +92,9 @@ def _results(run: Callable[[Any], Any], worlds: list[Any], jobs: int) -> Iterato
         yield from map(run, worlds)
         return
     context = multiprocessing.get_context("spawn")
-    all_cores = sorted(os.sched_getaffinity(0))
     cores = context.SimpleQueue()
-    for number in range(jobs):
-        cores.put(all_cores[number % len(all_cores)])
+    for core in itertools.islice(itertools.cycle(sorted(os.sched_getaffinity(0))), jobs):
+        cores.put(core)
     with context.Pool(jobs, any_state.begin, [cores]) as pool:
         yield from pool.imap(run, worlds)
 

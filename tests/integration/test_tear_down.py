@@ -25,9 +25,10 @@ SHARD = "tear-down"
 LONG_AGO = "2020-01-01 00:00:00"
 # As the driver notes it.
 INSTANCE_INFO = {
+    "display_name": "server",
     "image_source": IMAGE.id,
     "image_checksum": IMAGE.checksum,
-    "ironic_virt_keys": ["image_checksum", "image_source"],
+    "ironic_virt_keys": ["display_name", "image_checksum", "image_source"],
 }
 WITH_A_SYSTEM = sorted(
     state
