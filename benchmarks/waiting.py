@@ -255,6 +255,7 @@ class _Wave:
             self._fake.set_node(
                 node,
                 instance_uuid=instance,
+                instance_info={"display_name": "server"},
                 provision_state="deploying",
                 target_provision_state="active",
             )
