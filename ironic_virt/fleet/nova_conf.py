@@ -54,7 +54,8 @@ def load(files: Sequence[str], directories: Sequence[str] = ()) -> cfg.ConfigOpt
     objects.register_all()
     conf: cfg.ConfigOpts = nova.conf.CONF
     options.register_opts(conf)
-    conf.set_default("timeout", 120, "placement")  # Nova has none.
+    # Nova sets none, and would wait for a silent Placement without end.
+    conf.set_default("timeout", 120, "placement")
     return conf
 
 

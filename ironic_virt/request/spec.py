@@ -152,7 +152,7 @@ def required_traits(specs: Mapping[str, Any], properties: Mapping[str, Any]) -> 
 
 def traits_of_nodes(required: Collection[str], traits: Collection[str]) -> frozenset[str]:
     """Return the required traits, without those that Nova itself gives to all compute nodes."""
-    return frozenset(n for n in required if n in traits or not n.startswith(_OF_NOVA))
+    return frozenset(name for name in required if name in traits or not name.startswith(_OF_NOVA))
 
 
 def _read_resources(flavor: str, specs: Mapping[str, str]) -> dict[str, int]:

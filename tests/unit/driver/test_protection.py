@@ -152,16 +152,16 @@ def test_where_ironic_does_not_protect_it_runs_all_the_same(stage, fake, node, s
 
 
 @pytest.mark.parametrize("verb", ["deleted", "rebuild"])
-def test_what_is_late_but_before_the_protection_is_noticed(stage, fake, node, verb) -> None:
+def test_what_is_late_but_before_the_protection_is_noticed(stage, fake, node, verb, monkeypatch):
     handle = fake.handle
 
     def comes(method: str, path: str, query: str, headers: Any, body: bytes, url: str) -> Any:
         if b'"/protected"' in body:
-            fake.handle = handle  # type: ignore[method-assign]
+            monkeypatch.setattr(fake, "handle", handle)
             assert late(stage, node, verb) == 202
         return handle(method, path, query, headers, body, url)
 
-    fake.handle = comes  # type: ignore[method-assign]
+    monkeypatch.setattr(fake, "handle", comes)
     is_gone = verb == "deleted"
     with pytest.raises(exceptions.DeployFailed) if is_gone else contextlib.nullcontext():
         stage.spawn(stage.instance(node))
